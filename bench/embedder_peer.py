@@ -13,13 +13,14 @@ holds: nothing else may run there. Without a GPU, what it would hold at any batc
 import argparse
 import gc
 import json
-import statistics
 import time
 
 import torch
 from torch import nn
 from torch.nn import functional
 from transformers import BertConfig, BertModel
+
+from peer import measured
 
 NEGATIVES, LENGTHS, WARM, STEPS = 24, (24, 512, 512, 512), 2, 5
 
@@ -97,16 +98,9 @@ def kept(batch):
 def measure(case, batch, drop_attention):
     torch.manual_seed(1)
     step = training(case, batch, drop_attention)
-    times, began = [], time.time()
-    for _ in range(WARM + STEPS):
-        start = time.perf_counter()
-        step()
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    free, total = torch.cuda.mem_get_info()
-    return {'ms': round(1e3 * statistics.median(times[WARM:]), 1), 'warm_s': round(time.time() - began, 1),
-            'allocated_mib': torch.cuda.max_memory_allocated() >> 20, 'reserved_mib': torch.cuda.max_memory_reserved() >> 20,
-            'driver_mib': (total - free) >> 20}
+    began = time.time()
+    result = measured(step, WARM, STEPS)
+    return {**result, 'warm_s': round(time.time() - began, 1)}
 
 
 def main():

@@ -14,13 +14,13 @@ import argparse
 import dataclasses
 import gc
 import json
-import statistics
-import time
 
 import torch
 from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
+
+from peer import measured
 
 INPUTS, CLASSES, ORDERS, LAYERS, CHUNK, HEAD, WARM, STEPS = 128, 16, 6, 6, 256, 64, 2, 5
 
@@ -136,15 +136,7 @@ def __getattr__(name):
 def measure(case, setting):
     torch.manual_seed(1)
     step = training(setting, case == 'ckpt')
-    times = []
-    for _ in range(WARM + STEPS):
-        start = time.perf_counter()
-        step()
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    free, total = torch.cuda.mem_get_info()
-    return {'ms': round(1e3 * statistics.median(times[WARM:]), 2), 'allocated_mib': torch.cuda.max_memory_allocated() >> 20,
-            'reserved_mib': torch.cuda.max_memory_reserved() >> 20, 'driver_mib': (total - free) >> 20}
+    return measured(step, WARM, STEPS)
 
 
 def main():

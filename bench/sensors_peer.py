@@ -14,14 +14,14 @@ import argparse
 import dataclasses
 import gc
 import json
-import statistics
-import time
 
 import torch
 from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers import LlamaConfig, LlamaForCausalLM
+
+from peer import measured
 
 BATCH, CHANNELS, TEXT, ANSWER, HEADS, LAYERS = 2, 84, 256, 16, 8, 6
 WARM, STEPS = 5, 15
@@ -174,15 +174,7 @@ def measure(case, encoder_only):
     torch.manual_seed(1)
     recompute = case == 'ckpt'
     step = training(AFTER, Whole(AFTER, recompute, recompute, encoder_only), {'compile': 'default', 'graphs': 'reduce-overhead'}.get(case))
-    times = []
-    for _ in range(WARM + STEPS):
-        start = time.perf_counter()
-        step()
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    free, total = torch.cuda.mem_get_info()
-    return {'ms': round(1e3 * statistics.median(times[WARM:]), 2), 'allocated_mib': torch.cuda.max_memory_allocated() >> 20,
-            'reserved_mib': torch.cuda.max_memory_reserved() >> 20, 'driver_mib': (total - free) >> 20}
+    return measured(step, WARM, STEPS)
 
 
 def main():

@@ -1,10 +1,13 @@
 /* See argument.h. */
 #include "cli/argument.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/text.h"
 #include "format/file.h"
 #include "recipe/maps.h"
 
@@ -15,7 +18,32 @@ static bool is_hub_name(const char *path) {
   return plain && !(dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0 || strcmp(dot, ".json") == 0));
 }
 
+/* The entry of its folder that comes nearest to a path, as a path; false: there is none, or no such folder. */
+static bool near_find(const char *path, char out[PATH_MAX]) {
+  const char *slash = strrchr(path, '/'), *typed = slash ? slash + 1 : path;
+  size_t least = SIZE_MAX;
+  if (!slash)
+    snprintf(out, PATH_MAX, ".");
+  else
+    snprintf(out, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+  DIR *entries = *typed ? opendir(out) : NULL;
+  for (const struct dirent *entry; entries && (entry = readdir(entries));) {
+    const char *name = entry->d_name;
+    size_t distance = hr__text_distance(typed, name);
+    if (name[0] == '.' || !hr__cli_nearest(typed, &name, 1) || distance >= least) continue;
+    least = distance;
+    snprintf(out, PATH_MAX, "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, name);
+  }
+  if (entries) closedir(entries);
+  return least < SIZE_MAX;
+}
+
 static hr_status absent_fail(const char *path, hr_error *err) {
+  char near[PATH_MAX], remedy[sizeof err->remedy];
+  if (near_find(path, near)) {
+    snprintf(remedy, sizeof remedy, "did you mean %.400s?", near);
+    return hr__fail(err, HR_BAD_INPUT, path, remedy, "there is no such file or folder");
+  }
   if (is_hub_name(path))
     return hr__fail(err, HR_BAD_INPUT, path,
                     "names of a hub are not looked up: give a folder with the checkpoint's config.json; no other file "

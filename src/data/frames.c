@@ -115,10 +115,10 @@ static hr_status pixels_move(const writing *w, hr_error *err) {
   return HR_OK;
 }
 
-static hr_status frames_write(writing *w, const char *video, hr_error *err) {
+static hr_status frames_write(writing *w, hr_frames_task *t, hr_error *err) {
   const hr_video_wanted *wanted = &w->wanted->video;
   header facts = {.height = wanted->height, .width = wanted->width};
-  HR_TRY(hr__video_read(video, wanted, frame_put, w, err));
+  HR_TRY(hr__video_read(t->path, wanted, frame_put, w, &t->decoding, err));
   if (w->frames < w->capacity) HR_TRY(pixels_move(w, err));
   memcpy(facts.magic, magic, sizeof magic);
   facts.frames = w->frames;
@@ -127,14 +127,14 @@ static hr_status frames_write(writing *w, const char *video, hr_error *err) {
   return hr__file_write_at(w->file.fd, w->file.unfinished, 0, &facts, sizeof facts, err);
 }
 
-static hr_status cached_make(const char *path, const char *video, const hr_frames_wanted *wanted, size_t number,
-                             hr_arena *arena, hr_error *err) {
+static hr_status cached_make(const char *path, hr_frames_task *t, size_t number, hr_arena *arena, hr_error *err) {
+  const hr_frames_wanted *wanted = &t->wanted;
   writing w = {.wanted = wanted, .capacity = wanted->video.frames};
   w.times = hr__arena_array(arena, (size_t)w.capacity, sizeof *w.times);
   w.grey = wanted->channels == 1 ? hr__arena_alloc(arena, frame_bytes(wanted)) : NULL;
   if (!w.times || (wanted->channels == 1 && !w.grey)) return hr__nomem(err);
   HR_TRY(hr__aside_begin(path, number, arena, &w.file, err));
-  return hr__aside_end(&w.file, frames_write(&w, video, err), err);
+  return hr__aside_end(&w.file, frames_write(&w, t, err), err);
 }
 
 /* ---- what tells a video from another ---- */
@@ -196,7 +196,7 @@ static hr_status frames_cached(hr_frames_task *t, size_t number, hr_arena *scrat
   HR_TRY(cached_load(path, &t->wanted, &t->frames, &there, err));
   if (!there) {
     if (!hr__video_is_array(t->path)) ++*decoded;
-    HR_TRY(cached_make(path, t->path, &t->wanted, number, scratch, err));
+    HR_TRY(cached_make(path, t, number, scratch, err));
     HR_TRY(cached_load(path, &t->wanted, &t->frames, &there, err));
     if (!there)
       return hr__fail(err, HR_IO, path, "look at the file system", "the frames that were just written cannot be read");
@@ -244,7 +244,10 @@ hr_status hr__frames_all(hr_frames_task *tasks, size_t count, int threads, bool 
   if (threads > 1) HR_TRY(hr__pool_create(threads, &pool, err));
   hr__pool_run(pool, threads, (int64_t)count, task_run, &m);
   if (pool) hr__pool_destroy(pool);
-  *decoding = (uint64_t)(m.decoded < threads ? m.decoded : threads) * HR_VIDEO_DECODING;
+  uint64_t most = 0;
+  for (size_t i = 0; i < count; i++)
+    if (tasks[i].decoding > most) most = tasks[i].decoding;
+  *decoding = (uint64_t)(m.decoded < threads ? m.decoded : threads) * most;
   for (size_t i = 0; i < count; i++) {
     const hr_frames_task *t = &tasks[i];
     if (t->status == HR_OK) continue;

@@ -31,6 +31,7 @@ typedef struct hr_frames_task {
   hr_error *why; /* why not; NULL: nothing is wrong, or there is no memory to say it */
   hr_trace trace;
   hr_frames frames;
+  uint64_t decoding; /* bytes that FFmpeg's libraries may have held for it just now; 0: it was not decoded */
 } hr_frames_task;
 
 /* Frames of all of them, by several threads, decoded unless they are there. *decoding: bytes that FFmpeg's libraries

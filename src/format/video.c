@@ -183,12 +183,13 @@ static hr_status frames_read(hr_video_frames *f, hr_error *err) {
 }
 
 hr_status hr__video_read(const char *path, const hr_video_wanted *wanted, hr_video_each each, void *user,
-                         hr_error *err) {
+                         uint64_t *held, hr_error *err) {
   hr_video_frames f = {.path = path, .wanted = wanted, .each = each, .user = user};
   f.sized = hr__alloc((size_t)(wanted->height * wanted->width * 3));
   if (!f.sized) return hr__nomem(err);
   hr_status status = frames_read(&f, err);
   hr__free(f.sized);
+  if (held) *held = f.held;
   if (status == HR_OK && f.taken == 0) return hr__fail(err, HR_BAD_INPUT, path, NULL, "there is no frame in it");
   return status;
 }

@@ -20,8 +20,8 @@
 enum {
   HR_VIDEO_SIDE = 1 << 14,      /* pixels of a side of a frame, at most, before it is brought to size */
   HR_VIDEO_FRAMES = 1 << 16,    /* of a video that are read, at most */
-  HR_VIDEO_DECODING = 96 << 20, /* bytes while a video is decoded: 28 MiB with a small film; decoders keep up to 16
-                                   frames, of 3 MiB at 1920 x 1080 */
+  HR_VIDEO_DECODING = 96 << 20, /* bytes while a video is decoded, at least: 28 MiB with a small film; decoders keep up
+                                   to 16 frames, of 3 MiB at 1920 x 1080 */
 };
 
 typedef struct hr_video_wanted {
@@ -33,9 +33,10 @@ typedef struct hr_video_wanted {
  * it returns. */
 typedef hr_status (*hr_video_each)(void *user, double seconds, const uint8_t *pixels, hr_error *err);
 
-/* HR_BAD_INPUT where it cannot be decoded or has no frame; HR_UNSUPPORTED where the libraries are missing. */
+/* HR_BAD_INPUT where it cannot be decoded or has no frame; HR_UNSUPPORTED where the libraries are missing. `held` (may
+ * be NULL): bytes that these may have held for frames as large as its; 0: they were not asked. */
 hr_status hr__video_read(const char *path, const hr_video_wanted *wanted, hr_video_each each, void *user,
-                         hr_error *err);
+                         uint64_t *held, hr_error *err);
 
 /* Paths of a folder's images, by name, in `arena`; HR_BAD_INPUT where there is none, or more than can be read. */
 hr_status hr__video_images(const char *folder, hr_arena *arena, const char ***out, size_t *count, hr_error *err);

@@ -11,6 +11,7 @@ typedef struct hr_video_frames {
   void *user;
   uint8_t *sized; /* room for one frame of the wanted size */
   int64_t taken;
+  uint64_t held; /* bytes that FFmpeg's libraries may hold for it */
 } hr_video_frames;
 
 /* Whether the frame shown then is one of those that are wanted, and whether no other will be. */

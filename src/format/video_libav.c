@@ -188,6 +188,16 @@ static double frame_seconds(decoding *d) {
   return at - d->first;
 }
 
+/* What may be held for frames as large as this one: those that a decoder keeps, of an image this one, and it as RGB. */
+static void held_note(const decoding *d) {
+  enum { SMALL = 32 << 20, KEPT = 16 };
+  uint64_t frame = 0;
+  for (int i = 0; i < AV_NUM_DATA_POINTERS; i++)
+    if (d->frame->buf[i]) frame += d->frame->buf[i]->size;
+  uint64_t bytes = SMALL + (d->image ? 2 : KEPT) * frame + d->rgb_bytes;
+  if (bytes > d->f->held) d->f->held = bytes;
+}
+
 static hr_status frame_convert(decoding *d, hr_picture_size *size, hr_error *err) {
   AVFrame *frame = d->frame;
   *size = (hr_picture_size){frame->height, frame->width};
@@ -202,6 +212,7 @@ static hr_status frame_convert(decoding *d, hr_picture_size *size, hr_error *err
     d->rgb = room;
     d->rgb_bytes = bytes;
   }
+  held_note(d);
   d->scaler = loaded.sws_getCachedContext_(d->scaler, frame->width, frame->height, (enum AVPixelFormat)frame->format,
                                            frame->width, frame->height, AV_PIX_FMT_RGB24,
                                            SWS_POINT | SWS_ACCURATE_RND | SWS_BITEXACT, NULL, NULL, NULL);
@@ -255,6 +266,7 @@ static hr_status file_decode(decoding *d, hr_error *err) {
 
 hr_status hr__video_decode(hr_video_frames *f, const char *path, bool image, double seconds, hr_error *err) {
   HR_TRY(hr__video_libraries(err));
+  if (f->held < HR_VIDEO_DECODING) f->held = HR_VIDEO_DECODING;
   decoding d = {.f = f, .path = path, .image = image, .image_seconds = seconds};
   hr_status status = file_decode(&d, err);
   loaded.sws_freeContext_(d.scaler);

@@ -138,7 +138,12 @@ hr_status hr__origin_find(const char *path, hr_arena *arena, hr_origin *o, hr_er
   struct stat facts;
   const char *folder = NULL;
   bool gguf = hr__gguf_is_name(path);
-  if (stat(path, &facts) != 0 || (!gguf && !S_ISDIR(facts.st_mode)))
+  bool there = stat(path, &facts) == 0;
+  if (there && !gguf && !S_ISDIR(facts.st_mode))
+    return hr__fail(err, HR_BAD_INPUT, path,
+                    "give the folder of a run; headroom train makes one of a recipe, below out/ or where --out says",
+                    "this is a file, and neither a folder of a model nor a GGUF file");
+  if (!there)
     return hr__fail(err, HR_BAD_INPUT, path, "give the folder of a model, of an adapter, or of a run, or a GGUF file",
                     "there is no such %s", gguf ? "file" : "folder");
   if (!gguf) HR_TRY(checkpoint_find(path, arena, o, &folder, err));

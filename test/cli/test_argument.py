@@ -18,6 +18,12 @@ with Folder() as folder:
     for name in ['absent.yaml', './a/b', 'a/b.yaml']:
         for command in ['plan', 'train', 'dump']:
             run(command, name).expect(5, 'no such file or folder', 'give a recipe, or a folder with')
+    folder.write('near/demo.yaml', '')
+    for typed in ['demo.yml', 'demo', 'dmeo.yaml']:
+        run('plan', f'{folder.path}/near/{typed}').expect(5, 'no such file or folder', f'did you mean {folder.path}/near/demo.yaml?')
+    run('plan', 'near/demo.ym', cwd=folder.path).expect(5, 'did you mean near/demo.yaml?')
+    run('plan', 'nere', cwd=folder.path).expect(5, 'did you mean near?')
+    run('generate', f'{folder.path}/near/demo.yaml', '--prompt', 'x').expect(5, 'this is a file', 'headroom train')
     run('plan', folder.path).expect(5, 'no config.json in this folder', 'give a recipe, or a folder with')
     path = folder.write('model/config.json', CHECKPOINT)
     run('plan', path).expect(5, 'config of a checkpoint', f'headroom plan {folder.path}/model --method lora')

@@ -383,11 +383,35 @@ static void test_decoding(void **state) {
   videos_end();
 }
 
+/* A film of large frames takes more: as many of them as decoders keep. */
+static void test_large(void **state) {
+  (void)state;
+  enum { SIDE = 2000, HEAD = 17 };
+  hr_error err = {0};
+  char path[4300];
+  uint64_t decoding;
+  if (hr__video_libraries(&err) != HR_OK) skip();
+  videos_begin();
+  cache_clear();
+  char *film = calloc(HEAD + 3 * SIDE, SIDE);
+  assert_non_null(film);
+  size_t head = (size_t)sprintf(film, "P6 %d %d 255\n", SIDE, SIDE);
+  videos_put("large.ppm", film, head + (size_t)3 * SIDE * SIDE);
+  free(film);
+  snprintf(path, sizeof path, "%s/large.ppm", videos_path());
+  hr_frames_task task = {.name = "large", .line = "row", .path = path, .wanted = {{2, 2, 2, 1}, 3}};
+  assert_int_equal(hr__frames_all(&task, 1, 4, true, &decoding, &err), HR_OK);
+  assert_true(decoding > (uint64_t)16 * 3 * SIDE * SIDE && decoding < (uint64_t)24 * 3 * SIDE * SIDE);
+  hr__frames_tasks_free(&task, 1);
+  videos_end();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_arrays),   cmocka_unit_test(test_sizes),   cmocka_unit_test(test_resize),
       cmocka_unit_test(test_held),     cmocka_unit_test(test_made),    cmocka_unit_test(test_alone),
       cmocka_unit_test(test_versions), cmocka_unit_test(test_buckets), cmocka_unit_test(test_decoding),
+      cmocka_unit_test(test_large),
   };
   cache_begin("video");
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

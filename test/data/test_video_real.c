@@ -43,7 +43,7 @@ static seen video_see(const char *path, int64_t frames, char hex[HR_SHA256_HEX])
   seen s = {.least_gap = 1e9, .least = 255};
   hr_error err = {0};
   assert_int_equal(hr__hash_create(HR_HASH_XXH128, &s.hash, &err), HR_OK);
-  hr_status status = hr__video_read(path, &wanted, frame_seen, &s, &err);
+  hr_status status = hr__video_read(path, &wanted, frame_seen, &s, NULL, &err);
   if (status != HR_OK) fail_msg("%s: %s", err.place, err.message);
   assert_int_equal(hr__hash_hex(s.hash, hex, &err), HR_OK);
   hr__hash_destroy(s.hash);
@@ -82,7 +82,7 @@ static void test_cut(void **state) {
     hr_error err = {0};
     videos_put(name, bytes, count * (size_t)part / 8);
     assert_int_equal(hr__hash_create(HR_HASH_XXH128, &s.hash, &err), HR_OK);
-    hr_status status = hr__video_read(path, &wanted, frame_seen, &s, &err);
+    hr_status status = hr__video_read(path, &wanted, frame_seen, &s, NULL, &err);
     hr__hash_destroy(s.hash);
     if (status != HR_OK) {
       assert_int_equal(status, HR_BAD_INPUT);
