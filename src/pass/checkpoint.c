@@ -2,7 +2,8 @@
  *
  * A value's scope is the innermost block that holds its producer and all its forward readers. Values without scope
  * (outside blocks, between blocks) are kept; those inside a block with `recompute` are made again; all others by what
- * is to be kept of their layer; but for a GPU light ones (checkpoint_light.h) are made again whatever is kept. Layers
+ * is to be kept of their layer; but for a GPU light ones
+ * (checkpoint_light.h) are made again whatever the recipe keeps. Layers
  * may lie in a block that is recomputed (a slice of a component): then "kept" means from when that block is made again,
  * and what is made again of a layer is made twice, in passing while its block is, and once more right before its own
  * backward. Clones stand right before the first backward node that needs them, once per program; what a never_saved op
@@ -64,6 +65,7 @@ typedef struct remat {
   size_t n_order, cap_order;
   bool cloned;
   bool lights; /* light values are made again */
+  bool chosen; /* what is kept of layers has been weighed against its time: nothing of it is light */
 } remat;
 
 /* --- what is needed, and within which block ----------------------------------------------------------------------- */
@@ -242,7 +244,8 @@ static hr_status lights_decide(remat *r, hr_error *err) {
   for (hr_id v = 0; v < r->n_values; v++) {
     bool there = made_in_forward(r, v) && (r->fates[v] == FATE_KEPT || r->fates[v] == FATE_AGAIN);
     values[v].kept = there && r->needed[v];
-    values[v].open = there && !r->lasts[v] && r->g->values[v].base == HR_NONE &&
+    bool weighed = r->chosen && there && r->fates[v] == FATE_KEPT;
+    values[v].open = there && !weighed && !r->lasts[v] && r->g->values[v].base == HR_NONE &&
                      node_repeats(r->g, &r->g->nodes[r->g->values[v].producer]) && value_stays_within(r, v);
     values[v].moved = -1;
   }
@@ -439,7 +442,7 @@ hr_status hr__pass_checkpoint(hr_builder *b, const hr_recipe *recipe, const hr_c
   hr_builder before = *b;
   bool chosen = choices && choices->keep;
   if (!chosen) HR_TRY(hr__rules_check(recipe, KEY, KEPT, "block", block_name, b->graph, err));
-  remat r = {.b = b, .g = b->graph, .lights = streams_are_quick(recipe)};
+  remat r = {.b = b, .g = b->graph, .lights = streams_are_quick(recipe), .chosen = chosen};
   hr__arena_init(&r.arena);
   hr_status status = programs_remat(&r, recipe, choices, err);
   hr__arena_fini(&r.arena);

@@ -293,45 +293,45 @@ static const hr_key device_keys[] = {
     {.path = "memory.device", .type = HR_KEY_CHOICE, .fallback = "cpu", .choices = "cpu|cuda", .meaning = "where"}};
 static const hr_key_table device_table = {device_keys, 1};
 
-static hr_recipe *recipe_for(const char *device) {
+static hr_recipe *recipe_for(const char *device, const char *mode) {
   hr_key_table tables[HR_COMPILE_TABLES + 1];
   hr__compile_tables(tables);
   tables[HR_COMPILE_TABLES] = device_table;
-  char override[64];
-  const char *overrides[] = {override};
-  snprintf(override, sizeof override, "memory.device=%s", device);
+  char override[2][64];
+  const char *overrides[] = {override[0], override[1]};
+  snprintf(override[0], sizeof override[0], "memory.device=%s", device);
+  snprintf(override[1], sizeof override[1], "memory.checkpoint=%s", mode);
   hr_recipe *recipe = NULL;
   hr_error err = {0};
-  if (hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, 1, tables,
+  if (hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, 2, tables,
                        HR_COMPILE_TABLES + 1, &recipe, &err) != HR_OK)
     fail_msg("%s: %s", err.place, err.message);
   return recipe;
 }
 
-static void light_desk(desk *d, const char *device, int64_t rows, int layers, hr_keep keep) {
+static void light_desk(desk *d, const char *device, int64_t rows, int layers, const char *mode) {
   desk_open(d);
   hr_desc desc = hr__desc2(HR_F32, rows, LIGHT_WIDTH);
   hr_id y = hr__input(&d->b, "many", desc);
   d->target = hr__input(&d->b, "other", desc);
   y = hr__linear(&d->b, y, square(d, "first", true), HR_NONE);
-  hr_keep all[8];
-  for (int i = 0; i < layers; i++) {
-    all[i] = keep;
+  for (int i = 0; i < layers; i++)
     y = light_layer(d, i, y);
-  }
-  hr_recipe *recipe = recipe_for(device);
-  desk_pass(d, y, recipe, &(hr_choices){.keep = all, .n_keep = (size_t)layers});
+  const hr_keep all[8] = {HR_KEEP_ALL}; /* zero: all */
+  hr_recipe *recipe = recipe_for(device, mode);
+  bool chosen = strcmp(mode, "auto") == 0;
+  desk_pass(d, y, recipe, chosen ? &(hr_choices){.keep = all, .n_keep = (size_t)layers} : NULL);
   hr__recipe_destroy(recipe);
 }
 
 /* Where all is kept, on a GPU norms and activations are not: what they are made of is, so they are made again; a small
- * one is kept, and so are sums of what is not there, and copies of weights. */
+ * one is kept, and so are sums of what is not there, copies of weights, and all of layers that somebody has chosen. */
 static void test_light_values_are_made_again(void **state) {
   (void)state;
-  for (int way = 0; way < 3; way++) {
+  for (int way = 0; way < 4; way++) {
     desk d;
-    bool small = way == 1, kept = small || way == 2;
-    light_desk(&d, way == 2 ? "cpu" : "cuda", small ? 8 : LIGHT_ROWS, 2, HR_KEEP_ALL);
+    bool small = way == 1, kept = way > 0;
+    light_desk(&d, way == 2 ? "cpu" : "cuda", small ? 8 : LIGHT_ROWS, 2, way == 3 ? "auto" : "none");
     int times = kept ? 0 : 2;
     assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "rmsnorm"), times);
     assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "gelu"), times);
@@ -354,7 +354,7 @@ static void test_large_light_values_are_made_twice(void **state) {
   static const struct { int layers, norms; } cases[] = {{1, 2}, {6, 6}};
   for (size_t i = 0; i < 2; i++) {
     desk d;
-    light_desk(&d, "cuda", LIGHT_ROWS, cases[i].layers, HR_KEEP_INPUT);
+    light_desk(&d, "cuda", LIGHT_ROWS, cases[i].layers, "every-layer");
     assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "rmsnorm"), cases[i].norms);
     assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "linear"), cases[i].layers); /* each once */
     assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "gelu"), cases[i].layers);
