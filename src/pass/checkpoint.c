@@ -64,8 +64,8 @@ typedef struct remat {
   hr_id *order;    /* of all programs */
   size_t n_order, cap_order;
   bool cloned;
-  bool lights; /* light values are made again */
-  bool chosen; /* what is kept of layers has been weighed against its time: nothing of it is light */
+  bool lights;  /* light values are made again */
+  bool weighed; /* what is kept of layers is weighed against its time by who chooses: nothing of it is light */
 } remat;
 
 /* --- what is needed, and within which block ----------------------------------------------------------------------- */
@@ -244,8 +244,8 @@ static hr_status lights_decide(remat *r, hr_error *err) {
   for (hr_id v = 0; v < r->n_values; v++) {
     bool there = made_in_forward(r, v) && (r->fates[v] == FATE_KEPT || r->fates[v] == FATE_AGAIN);
     values[v].kept = there && r->needed[v];
-    bool weighed = r->chosen && there && r->fates[v] == FATE_KEPT;
-    values[v].open = there && !weighed && !r->lasts[v] && r->g->values[v].base == HR_NONE &&
+    bool stays = r->weighed && there && r->fates[v] == FATE_KEPT;
+    values[v].open = there && !stays && !r->lasts[v] && r->g->values[v].base == HR_NONE &&
                      node_repeats(r->g, &r->g->nodes[r->g->values[v].producer]) && value_stays_within(r, v);
     values[v].moved = -1;
   }
@@ -440,9 +440,9 @@ static bool streams_are_quick(const hr_recipe *recipe) {
 
 hr_status hr__pass_checkpoint(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
   hr_builder before = *b;
-  bool chosen = choices && choices->keep;
+  bool chosen = choices && choices->keep, weighed = chosen || (recipe && hr__recipe_word_is(recipe, KEY, "auto"));
   if (!chosen) HR_TRY(hr__rules_check(recipe, KEY, KEPT, "block", block_name, b->graph, err));
-  remat r = {.b = b, .g = b->graph, .lights = streams_are_quick(recipe), .chosen = chosen};
+  remat r = {.b = b, .g = b->graph, .lights = streams_are_quick(recipe), .weighed = weighed};
   hr__arena_init(&r.arena);
   hr_status status = programs_remat(&r, recipe, choices, err);
   hr__arena_fini(&r.arena);
