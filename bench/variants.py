@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HEADROOM = os.environ.get('HEADROOM', os.path.join(ROOT, 'build', 'headroom'))
 MOST = 39 * 2**30
 BASELINE = ['model.precision=32-true', 'memory.checkpoint=none', 'memory.offload.optimizer=device', 'training.optimizer.kind=adamw',
-            'training.batch_size=1', 'training.gradient_accumulation=8']  # two samples at a time are above 39 GiB
+            'training.batch_size=1', 'training.gradient_accumulation=8']  # one sample at a time: half of what two take
 BF16 = ['memory.offload.optimizer=device', 'training.optimizer.kind=adamw']
 # variant, recipe, settings, the guide: GB on the GPU, speed
 VARIANTS = [('baseline, f32', '003-a.yaml', BASELINE, '65+', 1.0), ('bf16, checkpointing', '003-a.yaml', BF16, '45-50', 0.8),
