@@ -201,7 +201,7 @@ static void choices_print(const hr_chosen *chosen, FILE *to) {
     if (end == choices->n_keep) fputc('\n', to);
   }
   if (chosen->split && choices->slices > 1)
-    fprintf(to, "  %-*sblocks in %" PRId64 " slices of the batch\n", LABEL, "", choices->slices);
+    fprintf(to, "  %-*sblocks in %" PRId64 " slices\n", LABEL, "", choices->slices);
   if (choices->update_on_host) fprintf(to, "  %-*sparameters are updated on the host\n", LABEL, "");
   for (int k = 0; k < HR_OFFLOAD_KINDS; k++)
     if (hr__chosen_divides(chosen, (hr_offload_kind)k)) {

@@ -191,10 +191,27 @@ static hr_status negatives_add(finding *f, const char *path, bool by_hand) {
   return numbers_add(f, path, by_hand, numbers, sizeof numbers / sizeof *numbers);
 }
 
+/* How many rows of an axis that it has named (frames) a model has: blocks may be cut there whatever the batch is. What
+ * cannot be built has its own error later. */
+static int64_t rows_named(const finding *f) {
+  hr_graph *graph;
+  int64_t rows = 0;
+  if (hr__compile(f->recipe, NULL, "model", &graph, NULL) != HR_OK) return 0;
+  for (size_t v = 0; v < graph->n_values; v++) {
+    const hr_value *value = &graph->values[v];
+    if (value->row_axis > 0 && value->desc.dim[value->row_axis] > rows) rows = value->desc.dim[value->row_axis];
+  }
+  hr__graph_destroy(graph);
+  return rows;
+}
+
 /* As many slices as the largest batch has samples, up to 128: every one has nodes of its own, and each doubling saves
- * half as much as the one before. A setting with fewer samples refuses those it cannot have. */
+ * half as much as the one before. By rows up to 16: each reads rows around its own as well. A setting with fewer
+ * samples refuses those it cannot have. */
 static hr_status split_add(finding *f, bool by_hand) {
-  int64_t samples = 1;
+  enum { DOUBLINGS = 7, BY_ROW_MOST = 16 };
+  int64_t samples = 1, rows = rows_named(f);
+  if (rows > BY_ROW_MOST) rows = BY_ROW_MOST;
   for (size_t i = 0; i < f->count; i++)
     for (size_t k = 0; strcmp(f->knobs[i].path, BATCH) == 0 && k < f->knobs[i].n_choices; k++) {
       int64_t batch = 0;
@@ -202,16 +219,20 @@ static hr_status split_add(finding *f, bool by_hand) {
     }
   if (!hr__recipe_word_is(f->recipe, BATCH, "auto") && hr__recipe_int(f->recipe, BATCH) > samples)
     samples = hr__recipe_int(f->recipe, BATCH);
-  enum { DOUBLINGS = 7 };
+  int64_t most = samples > rows ? samples : rows;
   size_t count = 1;
-  while (((int64_t)1 << (count - 1)) < samples && count <= DOUBLINGS)
+  while (((int64_t)1 << (count - 1)) < most && count <= DOUBLINGS)
     count++;
   const char **words = hr__arena_array(f->arena, count, sizeof *words);
   if (!words) return hr__nomem(f->err);
   for (size_t i = 0; i < count; i++)
     words[i] = "auto";
-  return knob_add(f,
-                  (hr_knob){.path = SPLIT, .choices = words, .n_choices = count, .by_hand = by_hand, .slices = true});
+  return knob_add(f, (hr_knob){.path = SPLIT,
+                               .choices = words,
+                               .n_choices = count,
+                               .by_hand = by_hand,
+                               .slices = true,
+                               .slices_by_row = rows});
 }
 
 static hr_status rank_add(finding *f, const char *path, bool by_hand) {

@@ -6,7 +6,7 @@
  *   training.gradient_accumulation  what effective_batch leaves
  *   data.sequence_length            powers of two up to the model's longest, at most 8192
  *   model.adapters.rank             8, 16, 32, 64; also that of a part
- *   memory.split                    none; 2, 4, ... slices up to one sample each
+ *   memory.split                    none; 2, 4, ... slices up to one sample each; of frames and the like up to 16
  * and the words of techniques (recipe/techniques.def), also of a part (fit/sites.h); paged moments only where
  * memory.offload.optimizer is closed. `all` opens the same keys, and those that fit/choose closes, where the recipe
  * does not write them and their owner has a use for them: the first choice is then what the recipe has without being
@@ -31,7 +31,8 @@ typedef struct hr_knob {
   bool changes_results;  /* any of its choices */
   bool by_hand;          /* opened in the recipe, not by `all` */
   const size_t *quality; /* per choice: how many others are larger numbers; NULL: speed alone decides */
-  bool slices;           /* memory.split: choice k is 2^k slices, the last one at most a sample each */
+  bool slices;           /* memory.split: choice k is 2^k slices, the last one at most a sample each, or as below */
+  int64_t slices_by_row; /* of it: how many slices there may be of rows of an axis that the model has named; 0: none */
 } hr_knob;
 
 /* All of them, in `arena`. An `auto` that the rest of the recipe leaves without meaning is HR_BAD_INPUT. */

@@ -89,14 +89,22 @@ static int round_of(const searching *s, size_t number) {
   return own;
 }
 
-/* A recipe that is closed but for what fit/choose closes. As many slices as there are samples are the most. */
+/* How many slices there may be of rows of an axis that the model has named. */
+static int64_t slices_by_row(const hr_search *search) {
+  for (size_t k = 0; k < search->n_knobs; k++)
+    if (search->knobs[k].slices) return search->knobs[k].slices_by_row;
+  return 0;
+}
+
+/* A recipe that is closed but for what fit/choose closes. As many slices as there are samples are the most, or rows. */
 static hr_status setting_load(searching *s, size_t number, const hr_found *found, hr_recipe **recipe, hr_open *open,
                               hr_error *err) {
   *recipe = NULL;
   HR_TRY(s->space->load(s->space->user, found->overrides, found->n_overrides, recipe, open, err));
   int64_t slices = hr__number_slices(s->out, number), samples = hr__recipe_int(*recipe, "training.batch_size");
-  open->slices = slices < samples ? slices : samples;
-  if (slices < 2 * samples) return HR_OK;
+  int64_t rows = slices_by_row(s->out), most = samples > rows ? samples : rows;
+  open->slices = slices < most ? slices : most;
+  if (slices < 2 * most) return HR_OK;
   return hr__fail(err, HR_BAD_INPUT, NULL, NULL, "%" PRId64 " samples cannot be cut into %" PRId64 " slices", samples,
                   slices);
 }

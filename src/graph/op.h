@@ -130,6 +130,7 @@ typedef struct hr_op {
   uint32_t saves;    /* HR_SAVE_IN / HR_SAVE_OUT */
   uint32_t computes; /* bit i: input i takes the type the node computes in (the precision pass converts it) */
   bool never_saved;  /* its result is made anew for every use and never kept: weights unpacked from a packed form */
+  bool light;        /* it takes about as long as its bytes do: backward may make it again although all else is kept */
   hr_transfer transfer;
   hr_alias alias[HR_OP_ALIASES];
   int n_alias;

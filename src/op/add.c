@@ -72,6 +72,7 @@ const hr_op hr_op_add = {
     .name = "add",
     .n_in = 2,
     .n_out = 1,
+    .light = true,
     .args_bytes = sizeof(hr_add_args),
     .computes = 1u << 0 | 1u << 1,
     .alias = {{0, 0, HR_ALIAS_MAY}, {1, 0, HR_ALIAS_MAY}},

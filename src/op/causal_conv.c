@@ -349,6 +349,7 @@ const hr_op hr_op_causal_conv = {
     .name = "causal_conv",
     .n_in = HR_CAUSAL_OPERANDS,
     .n_out = 1,
+    .light = true,
     .optional = 1u << HR_CAUSAL_BIAS | 1u << HR_CAUSAL_STARTS,
     .args_bytes = sizeof(hr_causal_conv_args),
     .saves =

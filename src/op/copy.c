@@ -91,6 +91,7 @@ const hr_op hr_op_copy = {
     .name = "copy",
     .n_in = 1,
     .n_out = 1,
+    .light = true,
     .args_bytes = sizeof(hr_copy_args),
     .alias = {{0, 0, HR_ALIAS_MAY}},
     .n_alias = 1,

@@ -110,6 +110,7 @@ const hr_op hr_op_dropout = {
     .name = "dropout",
     .n_in = 2,
     .n_out = 1,
+    .light = true,
     .random = true,
     .sample_at = offsetof(hr_dropout_args, first),
     .args_bytes = sizeof(hr_dropout_args),

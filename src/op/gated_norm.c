@@ -318,6 +318,7 @@ const hr_op hr_op_gated_norm = {
     .name = "gated_norm",
     .n_in = HR_GATED_OPERANDS,
     .n_out = 2,
+    .light = true,
     .args_bytes = sizeof(hr_gated_norm_args),
     .saves = HR_SAVE_IN(HR_GATED_Y) | HR_SAVE_IN(HR_GATED_X) | HR_SAVE_IN(HR_GATED_W) | HR_SAVE_OUT(1),
     .computes = 1u << HR_GATED_Y | 1u << HR_GATED_X,

@@ -121,6 +121,7 @@ const hr_op hr_op_gelu = {
     .name = "gelu",
     .n_in = 1,
     .n_out = 1,
+    .light = true,
     .args_bytes = sizeof(hr_gelu_args),
     .saves = HR_SAVE_IN(0),
     .computes = 1u << 0,

@@ -191,6 +191,7 @@ const hr_op hr_op_group_norm = {
     .name = "group_norm",
     .n_in = 4,
     .n_out = 2,
+    .light = true,
     .optional = 1u << 3,
     .args_bytes = sizeof(hr_group_norm_args),
     .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_IN(2) | HR_SAVE_OUT(1),

@@ -206,6 +206,7 @@ const hr_op hr_op_layernorm = {
     .name = "layernorm",
     .n_in = 3,
     .n_out = 2,
+    .light = true,
     .args_bytes = sizeof(hr_layernorm_args),
     .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_OUT(1),
     .computes = 1u << 0,

@@ -299,7 +299,7 @@ static void pointwise_grad(hr_adjoint *a, const hr_node *node) {
 /* In place: each result on the operand of its number (backward puts sums so far there), the first on the next two. */
 #define POINTWISE(op_name, op_samples, shape_rule, grad_rule, saved)                                                   \
   {                                                                                                                    \
-    .name = op_name, .n_in = 1, .n_out = 1, .variadic = true, .results = pointwise_results,                            \
+    .name = op_name, .n_in = 1, .n_out = 1, .light = true, .variadic = true, .results = pointwise_results,             \
     .args_bytes = sizeof(hr_pointwise_args), .saves = saved, .computes = 1u << 0,                                      \
     .alias = {{0, 0, HR_ALIAS_MAY}, {1, 0, HR_ALIAS_MAY}, {2, 0, HR_ALIAS_MAY}, {1, 1, HR_ALIAS_MAY},                  \
               {2, 2, HR_ALIAS_MAY}, {3, 3, HR_ALIAS_MAY}, {4, 4, HR_ALIAS_MAY}, {5, 5, HR_ALIAS_MAY},                  \

@@ -3,7 +3,8 @@
  * Steps of the program are made again as far as slopes need them, so nothing but operands is kept. A value that is read
  * several times sums its gradients in the order in which grad would have summed those of single nodes, each sum rounded
  * as it would have been in memory: programs give the same bits as their steps alone. Gradients of operands that are
- * repeated are summed by `reduce`; permuted, cut or padded ones go back by `rearrange`.
+ * repeated are summed by `reduce`, which takes the steps in where that reads no more than what it sums would take to be
+ * written and read; permuted, cut or padded ones go back by `rearrange`.
  */
 #include <string.h>
 
@@ -47,7 +48,8 @@ static void gradient_add(draft *d, int value, int16_t contribution) {
   d->gradient[value] = contribution;
 }
 
-/* dy times the slope of a step by its operand i. */
+/* dy times the slope of a step by its operand i. Of a product that is dy times the other operand: the one itself is not
+ * read, and not kept for backward where nobody wants the gradient of the other. */
 static int16_t slope_draft(draft *d, const hr_pointwise_args *args, int s, int i) {
   const hr_step *step = &args->step[s];
   int value = step->from[i];
@@ -55,8 +57,9 @@ static int16_t slope_draft(draft *d, const hr_pointwise_args *args, int s, int i
   bool one = step->formula == HR_FORMULA_add || (step->formula == HR_FORMULA_sub && i == 0);
   if (one && d->type[args->n_in + s] == d->type[value]) return dy;
   hr_step slope = *step;
-  slope.part = (uint8_t)(HR_PART_SLOPE_A + i);
   slope.round = (int8_t)d->type[value];
+  if (step->formula == HR_FORMULA_mul) return step_draft(d, slope, dy, d->forward[step->from[1 - i]], 0);
+  slope.part = (uint8_t)(HR_PART_SLOPE_A + i);
   return step_draft(d, slope, dy, d->forward[step->from[0]], d->forward[step->from[1]]);
 }
 
@@ -125,21 +128,73 @@ static void steps_take(backward *w) {
   }
 }
 
-/* The gradient of an operand that is not plain, from that of all elements it was read for. */
+/* Axes along which an operand is repeated. */
+static unsigned axes_repeated(const hr_pointwise_args *args, int k, const hr_desc *space) {
+  unsigned repeated = 0;
+  for (int d = 0; d < args->rank; d++)
+    if (args->map[k].axis[d] < 0 && space->dim[d] > 1) repeated |= 1u << d;
+  return repeated;
+}
+
+/* A program begun with the operands that its results need, in the order: sums so far, dy, operands. */
+static void operands_take(backward *w, hr_adjoint *a, const hr_pointwise_args *args, const int *order, int count,
+                          hr_id dy, const hr_map *dy_map) {
+  draft *d = w->d;
+  hr_map plain = hr__program_plain(args->rank, 1).map[0];
+  for (int o = 0; o < count; o++)
+    if (w->result_of[order[o]] >= 0 && d->adds[order[o]])
+      input_add(w, PARTIAL + order[o], hr__grad_partial(a, order[o]), &plain);
+  if (d->needed[DY]) input_add(w, DY, dy, dy_map ? dy_map : &plain);
+  for (int k = 0; k < args->n_in; k++)
+    if (d->needed[k]) input_add(w, k, hr__saved_in(a, k), &args->map[k]);
+}
+
+static void draft_unmark(draft *d) {
+  memset(d->needed, 0, sizeof d->needed);
+  memset(d->number, -1, sizeof d->number);
+}
+
+/* What sums a program in place of its result may read of the size of that: it would be written once and read once. */
+enum { READS_MOST = 2 };
+
+/* The sum of the gradient of an operand that is repeated, made by the steps themselves: what is summed is in no memory.
+ * HR_NONE: they would read too much. */
+static hr_id gradient_sum(hr_adjoint *a, draft *d, const hr_pointwise_args *args, int k, hr_id dy, const hr_map *dy_map,
+                          const hr_desc *space) {
+  hr_builder *b = hr__adjoint_builder(a);
+  backward w = {.d = d, .args = {.rank = args->rank, .n_out = 1}};
+  memset(w.result_of, -1, sizeof w.result_of);
+  draft_unmark(d);
+  d->needed[d->gradient[k]] = true;
+  needs_mark(d);
+  int large = d->needed[DY] && !dy_map;
+  for (int i = 0; i < args->n_in; i++) {
+    if (d->needed[i]) large += 2 * hr_desc_count(&b->graph->values[hr__saved_in(a, i)].desc) > hr_desc_count(space);
+  }
+  if (large > READS_MOST) return HR_NONE;
+  operands_take(&w, a, args, NULL, 0, dy, dy_map);
+  steps_take(&w);
+  memcpy(w.args.size, space->dim, sizeof w.args.size);
+  w.args.result[0] = (hr_program_result){(int8_t)d->number[d->gradient[k]], HR_SAME_TYPE};
+  hr_reduce_args sum = {.program = w.args,
+                        .reduction = HR_REDUCE_SUM,
+                        .axes = (uint8_t)axes_repeated(args, k, space),
+                        .dtype = (int8_t)hr__grad_dtype(a, k)};
+  return hr__emit(b, &hr_op_reduce, w.in, w.args.n_in, &sum);
+}
+
+/* The gradient of an operand that is not plain, from that of all elements it was read for, or from their sums. */
 static hr_id gradient_return(hr_adjoint *a, const hr_node *node, const hr_pointwise_args *args, int k, hr_id whole) {
   hr_builder *b = hr__adjoint_builder(a);
   if (whole == HR_NONE) return HR_NONE;
   const hr_map *map = &args->map[k];
   hr_desc own = b->graph->values[node->in[k]].desc, all = b->graph->values[whole].desc;
-  unsigned repeated = 0;
-  for (int d = 0; d < args->rank; d++)
-    if (map->axis[d] < 0 && all.dim[d] > 1) repeated |= 1u << d;
   hr_reduce_args sum = {.program = hr__program_plain(args->rank, 1),
                         .reduction = HR_REDUCE_SUM,
-                        .axes = (uint8_t)repeated,
+                        .axes = (uint8_t)axes_repeated(args, k, &all),
                         .dtype = (int8_t)hr__grad_dtype(a, k)};
   sum.program.n_out = 1;
-  if (repeated || all.dtype != (hr_dtype)sum.dtype) whole = hr__emit(b, &hr_op_reduce, &whole, 1, &sum);
+  if (sum.axes || all.dtype != (hr_dtype)sum.dtype) whole = hr__emit(b, &hr_op_reduce, &whole, 1, &sum);
   if (whole == HR_NONE) return HR_NONE;
   hr_pointwise_args back = hr__program_plain(own.rank, 1);
   bool same = own.rank == args->rank;
@@ -175,12 +230,21 @@ static int operands_order(const hr_pointwise_args *args, int order[HR_PROGRAM_IN
   return count;
 }
 
+/* Whether the gradient of an operand is that of another one too, which is written anyway. */
+static bool gradient_written(const draft *d, const hr_graph *g, const hr_node *node, const hr_pointwise_args *args,
+                             int k) {
+  for (int j = 0; j < args->n_in; j++)
+    if (d->wanted[j] && d->gradient[j] == d->gradient[k] && d->type[j] == d->type[k] &&
+        gradient_is_plain(g, node, args, j))
+      return true;
+  return false;
+}
+
 void hr__program_grad(hr_adjoint *a, const hr_node *node, const hr_pointwise_args *args, hr_id dy, const hr_map *dy_map,
                       const hr_desc *space) {
   hr_builder *b = hr__adjoint_builder(a);
   draft d = {.n_steps = 0};
   backward w = {.d = &d, .args = {.rank = args->rank}};
-  memset(d.number, -1, sizeof d.number);
   memset(w.result_of, -1, sizeof w.result_of);
   values_begin(&d, a, node, args, b->graph->values[dy].desc.dtype);
   gradient_add(&d, args->result[0].from, DY);
@@ -188,25 +252,33 @@ void hr__program_grad(hr_adjoint *a, const hr_node *node, const hr_pointwise_arg
     for (int i = 0; d.gradient[args->n_in + s] >= 0 && i < hr__formula_operands((hr_formula)args->step[s].formula); i++)
       if (d.wanted[args->step[s].from[i]]) gradient_add(&d, args->step[s].from[i], slope_draft(&d, args, s, i));
 
-  /* What is only dy or a sum so far needs no result. */
+  const hr_graph *g = b->graph;
+  hr_desc all = dy_map ? *space : g->values[dy].desc;
   int order[HR_PROGRAM_INPUTS], count = operands_order(args, order);
-  hr_map plain = hr__program_plain(args->rank, 1).map[0];
+  hr_id sums[HR_PROGRAM_INPUTS];
+  for (int k = 0; k < args->n_in; k++)
+    sums[k] = HR_NONE;
+  for (int o = 0; o < count; o++) { /* first, so that other gradients can be written over what they read */
+    int k = order[o];
+    bool steps = d.wanted[k] && d.gradient[k] >= SOURCES && axes_repeated(args, k, &all);
+    if (steps && !gradient_written(&d, g, node, args, k)) sums[k] = gradient_sum(a, &d, args, k, dy, dy_map, &all);
+  }
+
+  /* What is only dy or a sum so far needs no result. */
+  draft_unmark(&d);
   for (int adds = 1; adds >= 0; adds--) /* those that add to a sum first: result j beside operand j */
     for (int o = 0; o < count; o++) {
       int k = order[o], gradient = d.wanted[k] && d.adds[k] == adds ? d.gradient[k] : -1;
-      bool typed = d.type[k] == b->graph->values[dy].desc.dtype || !gradient_is_plain(b->graph, node, args, k);
+      bool typed = d.type[k] == g->values[dy].desc.dtype || !gradient_is_plain(g, node, args, k);
       bool direct = gradient == DY && !dy_map && typed;
-      if (gradient < 0 || gradient == PARTIAL + k || direct) continue;
-      w.result_of[k] = w.args.n_out++;
+      if (gradient < 0 || gradient == PARTIAL + k || direct || sums[k] != HR_NONE) continue;
+      for (int j = 0; j < args->n_in; j++)
+        if (w.result_of[j] >= 0 && d.gradient[j] == gradient && d.type[j] == d.type[k]) w.result_of[k] = w.result_of[j];
+      if (w.result_of[k] < 0) w.result_of[k] = w.args.n_out++;
       d.needed[gradient] = true;
     }
   needs_mark(&d);
-  for (int o = 0; o < count; o++)
-    if (w.result_of[order[o]] >= 0 && d.adds[order[o]])
-      input_add(&w, PARTIAL + order[o], hr__grad_partial(a, order[o]), &plain);
-  if (d.needed[DY]) input_add(&w, DY, dy, dy_map ? dy_map : &plain);
-  for (int k = 0; k < args->n_in; k++)
-    if (d.needed[k]) input_add(&w, k, hr__saved_in(a, k), &args->map[k]);
+  operands_take(&w, a, args, order, count, dy, dy_map);
   for (int axis = 0; axis < args->rank; axis++) /* the space is that of the forward program */
     w.args.size[axis] = dy_map && dy_map->axis[axis] < 0 ? space->dim[axis] : args->size[axis];
   steps_take(&w);
@@ -217,7 +289,7 @@ void hr__program_grad(hr_adjoint *a, const hr_node *node, const hr_pointwise_arg
   for (int o = 0; o < count && b->status == HR_OK; o++) {
     int k = order[o];
     if (!d.wanted[k] || d.gradient[k] < 0 || d.gradient[k] == PARTIAL + k) continue;
-    hr_id whole = w.result_of[k] >= 0 ? hr__node_out(b, first, w.result_of[k]) : dy;
+    hr_id whole = sums[k] != HR_NONE ? sums[k] : w.result_of[k] >= 0 ? hr__node_out(b, first, w.result_of[k]) : dy;
     if (!gradient_is_plain(b->graph, node, args, k))
       hr__grad_add(a, k, gradient_return(a, node, args, k, whole));
     else if (d.adds[k])

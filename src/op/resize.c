@@ -243,6 +243,7 @@ const hr_op hr_op_resize = {
     .name = "resize",
     .n_in = 1,
     .n_out = 1,
+    .light = true,
     .args_bytes = sizeof(hr_resize_args),
     .computes = 1u << 0,
     .axes = HR_AXES_BATCH,

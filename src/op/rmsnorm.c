@@ -234,6 +234,7 @@ const hr_op hr_op_rmsnorm = {
     .name = "rmsnorm",
     .n_in = 2,
     .n_out = 2,
+    .light = true,
     .args_bytes = sizeof(hr_rmsnorm_args),
     .saves = HR_SAVE_IN(0) | HR_SAVE_IN(1) | HR_SAVE_OUT(1),
     .computes = 1u << 0,

@@ -226,6 +226,7 @@ const hr_op hr_op_rope = {
     .name = "rope",
     .n_in = 2,
     .n_out = 1,
+    .light = true,
     .args_bytes = sizeof(hr_rope_args),
     .saves = HR_SAVE_IN(1),
     .computes = 1u << 0,

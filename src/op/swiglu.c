@@ -185,7 +185,7 @@ static const hr_sample swiglu_bwd_samples[] = {
 
 /* What the ops of all gates have in common; samples are the same. */
 #define GATED(gate)                                                                                                    \
-  .name = #gate, .n_in = 2, .n_out = 1, .optional = 1u << UP, .saves = HR_SAVE_IN(0) | HR_SAVE_IN(UP),                 \
+  .name = #gate, .n_in = 2, .n_out = 1, .light = true, .optional = 1u << UP, .saves = HR_SAVE_IN(0) | HR_SAVE_IN(UP),  \
   .computes = 1u << 0 | 1u << UP, .alias = {{0, 0, HR_ALIAS_MAY}, {1, 0, HR_ALIAS_MAY}}, .n_alias = 2,                 \
   .axes = HR_AXES_ROWS, /* packed, columns belong together */                                                          \
       .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS}, .shape = swiglu_shape, .grad = swiglu_grad,             \

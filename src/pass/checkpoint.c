@@ -2,20 +2,26 @@
  *
  * A value's scope is the innermost block that holds its producer and all its forward readers. Values without scope
  * (outside blocks, between blocks) are kept; those inside a block with `recompute` are made again; all others by what
- * is to be kept of their layer. Layers may lie in a block that is recomputed (a slice of a component): then "kept"
- * means from when that block is made again, and what is made again of a layer is made twice, in passing while its block
- * is, and once more right before its own backward. Clones stand right before the first backward node that needs them,
- * once per program; what a never_saved op makes is made again for every reader. A clone has the module of its original,
- * so that it draws the same random numbers: recomputing changes no bit.
+ * is to be kept of their layer; but for a GPU light ones
+ * (checkpoint_light.h) are made again whatever the recipe keeps. Layers
+ * may lie in a block that is recomputed (a slice of a component): then "kept" means from when that block is made again,
+ * and what is made again of a layer is made twice, in passing while its block is, and once more right before its own
+ * backward. Clones stand right before the first backward node that needs them, once per program; what a never_saved op
+ * makes is made again for every reader. A clone has the module of its original, so that it draws the same random
+ * numbers: recomputing changes no bit.
  */
 #include <string.h>
 
 #include "pass/checkpoint_cut.h"
+#include "pass/checkpoint_light.h"
 #include "pass/pass.h"
 #include "pass/prune.h"
 #include "recipe/rules.h"
 
-enum { SUMMARY_SHARE = 4096 }; /* of what its node reads or makes, that a summary is at most */
+enum {
+  SUMMARY_SHARE = 4096, /* of what its node reads or makes, that a summary is at most */
+  LARGE_SHARE = 3       /* of all that is kept, above which a light value is not held while its layer is made again */
+};
 
 #define KEY  "memory.checkpoint"
 #define KEPT "none|selective|every-layer"
@@ -47,6 +53,7 @@ typedef struct remat {
   size_t n_values; /* before clones */
   hr_id *scope;    /* per value, of those made in forward */
   bool *needed;    /* per value: a node behind forward reads it */
+  bool *lasts;     /* per value: whoever asks for it does so behind the program, or in the update */
   fate *fates;     /* per value */
   hr_id *again;    /* per value: its clone, or HR_NONE */
   hr_id *passing;  /* per value that is made twice: the clone made in passing, or HR_NONE */
@@ -57,6 +64,8 @@ typedef struct remat {
   hr_id *order;    /* of all programs */
   size_t n_order, cap_order;
   bool cloned;
+  bool lights;  /* light values are made again */
+  bool weighed; /* what is kept of layers is weighed against its time by who chooses: nothing of it is light */
 } remat;
 
 /* --- what is needed, and within which block ----------------------------------------------------------------------- */
@@ -86,11 +95,13 @@ static void scopes_find(remat *r) {
         r->scope[node->in[i]] = block_common(g, r->scope[node->in[i]], node->block);
       else
         r->needed[node->in[i]] = true;
-      if (node->phase == HR_UPDATE) r->scope[node->in[i]] = HR_NONE; /* what a state follows is made once */
+      if (node->phase == HR_UPDATE) r->lasts[node->in[i]] = true; /* what a state follows is made once */
     }
   }
   for (int i = 0; i < p->n_outputs; i++)
-    r->scope[p->output[i].value] = HR_NONE;
+    r->lasts[p->output[i].value] = true;
+  for (hr_id v = 0; v < r->n_values; v++)
+    if (r->lasts[v]) r->scope[v] = HR_NONE;
 }
 
 /* Whether a node may run a second time: it writes no state, and what it makes has storage of its own. */
@@ -215,12 +226,50 @@ static hr_status block_cut(remat *r, hr_id block, hr_error *err) {
   return HR_OK;
 }
 
+/* --- light values, wherever else is kept ----------------------------------------------------------------------------
+ */
+
+/* Whether a value is read within the layer that it is made in, or both are outside of layers. */
+static bool value_stays_within(const remat *r, hr_id value) {
+  const hr_graph *g = r->g;
+  hr_id made = g->nodes[g->values[value].producer].block;
+  return hr__block_layer(g, made) == hr__block_layer(g, r->scope[value]);
+}
+
+/* Of what is made again with its layer, a light value that is large beside all that is kept is made for those behind it
+ * and once more for backward: in between it would be held while the rest of the layer is made. */
+static hr_status lights_decide(remat *r, hr_error *err) {
+  hr_light_value *values = hr__arena_array(&r->arena, r->n_values, sizeof *values);
+  if (!values) return hr__nomem(err);
+  for (hr_id v = 0; v < r->n_values; v++) {
+    bool there = made_in_forward(r, v) && (r->fates[v] == FATE_KEPT || r->fates[v] == FATE_AGAIN);
+    values[v].kept = there && r->needed[v];
+    bool stays = r->weighed && there && r->fates[v] == FATE_KEPT;
+    values[v].open = there && !stays && !r->lasts[v] && r->g->values[v].base == HR_NONE &&
+                     node_repeats(r->g, &r->g->nodes[r->g->values[v].producer]) && value_stays_within(r, v);
+    values[v].moved = -1;
+  }
+  hr__light_find(r->g, r->program, values, r->descs);
+  size_t kept_bytes = 0;
+  for (hr_id v = 0; v < r->n_values; v++)
+    if (values[v].kept && r->fates[v] == FATE_KEPT) kept_bytes += hr_desc_bytes(&r->g->values[v].desc);
+  for (hr_id v = 0; v < r->n_values; v++) {
+    if (!values[v].light) continue;
+    bool large = hr_desc_bytes(&r->g->values[v].desc) > kept_bytes / LARGE_SHARE;
+    if (r->fates[v] == FATE_KEPT)
+      r->fates[v] = FATE_AGAIN;
+    else if (large)
+      r->fates[v] = FATE_TWICE;
+  }
+  return HR_OK;
+}
+
 static hr_status fates_decide(remat *r, hr_error *err) {
   for (hr_id v = 0; v < r->n_values; v++)
     if (made_in_forward(r, v)) r->fates[v] = value_fate(r, v);
   for (hr_id block = 0; block < r->g->n_blocks; block++)
     if (r->keep[block] == HR_KEEP_SELECTIVE) HR_TRY(block_cut(r, block, err));
-  return HR_OK;
+  return r->lights ? lights_decide(r, err) : HR_OK;
 }
 
 /* --- clones ------------------------------------------------------------------------------------------------------- */
@@ -346,6 +395,7 @@ static hr_status program_remat(remat *r, const hr_recipe *recipe, const hr_choic
   r->n_values = g->n_values;
   r->scope = hr__arena_array(&r->arena, g->n_values, sizeof *r->scope);
   r->needed = hr__arena_array(&r->arena, g->n_values, sizeof *r->needed);
+  r->lasts = hr__arena_array(&r->arena, g->n_values, sizeof *r->lasts);
   r->fates = hr__arena_array(&r->arena, g->n_values, sizeof *r->fates);
   r->again = hr__arena_array(&r->arena, g->n_values, sizeof *r->again);
   r->passing = hr__arena_array(&r->arena, g->n_values, sizeof *r->passing);
@@ -353,8 +403,8 @@ static hr_status program_remat(remat *r, const hr_recipe *recipe, const hr_choic
   r->blocks = hr__arena_array(&r->arena, g->n_blocks, sizeof *r->blocks);
   r->keep = hr__arena_array(&r->arena, g->n_blocks, sizeof *r->keep);
   r->descs = hr__arena_array(&r->arena, operands, sizeof *r->descs);
-  if (!r->scope || !r->needed || !r->fates || !r->again || !r->passing || !r->vertex || !r->blocks || !r->keep ||
-      !r->descs)
+  if (!r->scope || !r->needed || !r->lasts || !r->fates || !r->again || !r->passing || !r->vertex || !r->blocks ||
+      !r->keep || !r->descs)
     return hr__nomem(err);
   for (size_t v = 0; v < g->n_values; v++)
     r->scope[v] = r->again[v] = r->passing[v] = r->vertex[v] = HR_NONE;
@@ -383,11 +433,16 @@ static hr_status programs_remat(remat *r, const hr_recipe *recipe, const hr_choi
   return hr__graph_arrange(r->g, r->order, r->n_order, err);
 }
 
+/* Beside products: a GPU makes an activation in the time of its bytes; on a processor it is a tenth of a product. */
+static bool streams_are_quick(const hr_recipe *recipe) {
+  return recipe && hr__recipe_word_is(recipe, "memory.device", "cuda");
+}
+
 hr_status hr__pass_checkpoint(hr_builder *b, const hr_recipe *recipe, const hr_choices *choices, hr_error *err) {
   hr_builder before = *b;
-  bool chosen = choices && choices->keep;
+  bool chosen = choices && choices->keep, weighed = chosen || (recipe && hr__recipe_word_is(recipe, KEY, "auto"));
   if (!chosen) HR_TRY(hr__rules_check(recipe, KEY, KEPT, "block", block_name, b->graph, err));
-  remat r = {.b = b, .g = b->graph};
+  remat r = {.b = b, .g = b->graph, .lights = streams_are_quick(recipe), .weighed = weighed};
   hr__arena_init(&r.arena);
   hr_status status = programs_remat(&r, recipe, choices, err);
   hr__arena_fini(&r.arena);

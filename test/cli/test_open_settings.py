@@ -112,4 +112,14 @@ taken = run('plan', *eight, *[word for setting in rung['set'] for word in ['--se
 check(abs(rung['step_seconds'] - taken['step_seconds']) <= 0.03 * taken['step_seconds'],
       f'the rung says {rung["step_seconds"]} s, planned it takes {taken["step_seconds"]} s')
 
+# A batch of one sample is cut along its frames, where the model has named them.
+video = [os.path.join(ROOT, 'recipes', '003-a.yaml'), '--gpu', 'H200', '--gpu-memory', '1900MiB', '--json']
+for setting in ['memory.split=auto', 'memory.checkpoint=none', 'memory.offload=null', 'training.batch_size=1', 'training.gradient_accumulation=1',
+                'training.eval_every=null', 'model.config.infrared_branch=false', 'model.config.pair_branch=false',
+                'model.config.frame_height=360', 'model.config.frame_width=640']:
+    video += ['--set', setting]
+sliced = run('plan', *video).expect(0).json()
+check(sliced['choices']['slices'] == 4, f'slices: {sliced["choices"]}')
+check(sliced['search']['open'][0]['choices'] == ['1', '2', '4', '8', '16'], f'choices: {sliced["search"]["open"]}')
+
 finish()

@@ -10,11 +10,15 @@
 
 #include "compile/compile.h"
 #include "grad/grad.h"
+#include "op/add.h"
 #include "op/copy.h"
+#include "op/dropout.h"
+#include "op/gelu.h"
 #include "op/group_norm.h"
 #include "op/linear.h"
 #include "op/mse.h"
 #include "op/pointwise.h"
+#include "op/rmsnorm.h"
 #include "op/swiglu.h"
 #include "pass/checkpoint_cut.h"
 #include "pass/pass.h"
@@ -258,6 +262,106 @@ static void test_summaries_are_kept(void **state) {
   hr__graph_destroy(d.g);
 }
 
+enum { LIGHT_ROWS = 1100, LIGHT_WIDTH = 1024 }; /* more than 4 MiB of f32 */
+
+static hr_id square(desk *d, const char *name, bool trained) {
+  hr_id id = hr__parameter(&d->b, name, hr__desc2(HR_F32, LIGHT_WIDTH, LIGHT_WIDTH), (hr_init){.rule = HR_INIT_ONE});
+  d->g->values[id].trained = trained;
+  return id;
+}
+
+/* y = x + dropout(W2 dropout(gelu(W1 norm(x)))); W1 is a copy of what is stored. */
+static hr_id light_layer(desk *d, int layer, hr_id x) {
+  char name[3][16];
+  for (int i = 0; i < 3; i++)
+    snprintf(name[i], sizeof name[i], "%c.%d", "abn"[i], layer);
+  hr_id scale = hr__parameter(&d->b, name[2], hr__desc1(HR_F32, LIGHT_WIDTH), (hr_init){.rule = HR_INIT_ONE});
+  hr__block_begin(&d->b, "layer.%d", layer);
+  hr__module(&d->b, "layer.%d", layer);
+  hr_id w = square(d, name[0], true);
+  hr_id y = hr__emit(&d->b, &hr_op_rmsnorm, (hr_id[]){x, scale}, 2, &(hr_rmsnorm_args){.eps = 1e-6f});
+  w = hr__emit(&d->b, &hr_op_copy, &w, 1, &(hr_copy_args){.dtype = HR_F32, .factor = 1.0f});
+  y = hr__dropout(&d->b, hr__gelu(&d->b, hr__linear(&d->b, y, w, HR_NONE), false), 0.1f);
+  y = hr__dropout(&d->b, hr__linear(&d->b, y, square(d, name[1], true), HR_NONE), 0.1f);
+  y = hr__add(&d->b, y, x, 1.0f);
+  hr__block_end(&d->b);
+  return y;
+}
+
+/* Whether a recipe is for a GPU is not of compile's keys. */
+static const hr_key device_keys[] = {
+    {.path = "memory.device", .type = HR_KEY_CHOICE, .fallback = "cpu", .choices = "cpu|cuda", .meaning = "where"}};
+static const hr_key_table device_table = {device_keys, 1};
+
+static hr_recipe *recipe_for(const char *device, const char *mode) {
+  hr_key_table tables[HR_COMPILE_TABLES + 1];
+  hr__compile_tables(tables);
+  tables[HR_COMPILE_TABLES] = device_table;
+  char override[2][64];
+  const char *overrides[] = {override[0], override[1]};
+  snprintf(override[0], sizeof override[0], "memory.device=%s", device);
+  snprintf(override[1], sizeof override[1], "memory.checkpoint=%s", mode);
+  hr_recipe *recipe = NULL;
+  hr_error err = {0};
+  if (hr__recipe_parse("test.yaml", ".", recipe_text, sizeof recipe_text - 1, overrides, 2, tables,
+                       HR_COMPILE_TABLES + 1, &recipe, &err) != HR_OK)
+    fail_msg("%s: %s", err.place, err.message);
+  return recipe;
+}
+
+static void light_desk(desk *d, const char *device, int64_t rows, int layers, const char *mode) {
+  desk_open(d);
+  hr_desc desc = hr__desc2(HR_F32, rows, LIGHT_WIDTH);
+  hr_id y = hr__input(&d->b, "many", desc);
+  d->target = hr__input(&d->b, "other", desc);
+  y = hr__linear(&d->b, y, square(d, "first", true), HR_NONE);
+  for (int i = 0; i < layers; i++)
+    y = light_layer(d, i, y);
+  const hr_keep all[8] = {HR_KEEP_ALL}; /* zero: all */
+  hr_recipe *recipe = recipe_for(device, mode);
+  bool chosen = strcmp(mode, "auto") == 0;
+  desk_pass(d, y, recipe, chosen ? &(hr_choices){.keep = all, .n_keep = (size_t)layers} : NULL);
+  hr__recipe_destroy(recipe);
+}
+
+/* Where all is kept, on a GPU norms and activations are not: what they are made of is, so they are made again; a small
+ * one is kept, and so are sums of what is not there, copies of weights, and all of layers that somebody has chosen. */
+static void test_light_values_are_made_again(void **state) {
+  (void)state;
+  for (int way = 0; way < 4; way++) {
+    desk d;
+    bool small = way == 1, kept = way > 0;
+    light_desk(&d, way == 2 ? "cpu" : "cuda", small ? 8 : LIGHT_ROWS, 2, way == 3 ? "auto" : "none");
+    int times = kept ? 0 : 2;
+    assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "rmsnorm"), times);
+    assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "gelu"), times);
+    assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "dropout"), 4 + times); /* four gradients */
+    assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "linear"), 0);
+    assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "add"), 0);
+    assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "copy"), 2); /* the weights' gradients */
+    size_t row = LIGHT_WIDTH * sizeof(float), rows = small ? 8 : LIGHT_ROWS;
+    /* of each layer what enters it, the root mean squares, the first product, and where they are kept norm and dropout
+     */
+    size_t layer = rows * (row * (kept ? 4 : 2) + sizeof(float)), weights = 2 * LIGHT_WIDTH * row;
+    assert_int_equal(kept_bytes(d.g, HR_PROGRAM_STEP), 2 * layer + rows * row + weights);
+    hr__graph_destroy(d.g);
+  }
+}
+
+/* Of layers that are made again, what is large beside all that is kept is not held until backward comes to it. */
+static void test_large_light_values_are_made_twice(void **state) {
+  (void)state;
+  static const struct { int layers, norms; } cases[] = {{1, 2}, {6, 6}};
+  for (size_t i = 0; i < 2; i++) {
+    desk d;
+    light_desk(&d, "cuda", LIGHT_ROWS, cases[i].layers, "every-layer");
+    assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "rmsnorm"), cases[i].norms);
+    assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "linear"), cases[i].layers); /* each once */
+    assert_int_equal(ops_count(d.g, HR_PROGRAM_STEP, HR_BACKWARD, "gelu"), cases[i].layers);
+    hr__graph_destroy(d.g);
+  }
+}
+
 /* Inner blocks with `recompute` inside a block of which all is kept: backward of each needs only its own clones. */
 static void test_recomputed_blocks_inside_a_kept_one(void **state) {
   (void)state;
@@ -406,6 +510,8 @@ int main(void) {
       cmocka_unit_test(test_weight_gradient_first),
       cmocka_unit_test(test_fleeting_results_are_made_for_every_reader),
       cmocka_unit_test(test_summaries_are_kept),
+      cmocka_unit_test(test_light_values_are_made_again),
+      cmocka_unit_test(test_large_light_values_are_made_twice),
       cmocka_unit_test(test_recomputed_blocks_inside_a_kept_one),
       cmocka_unit_test(test_layers_inside_a_recomputed_component),
       cmocka_unit_test(test_cut_against_all_subsets),

@@ -12,6 +12,7 @@
 #include "op/copy.h"
 #include "op/linear.h"
 #include "op/mse.h"
+#include "op/pointwise.h"
 
 typedef struct fixture {
   hr_graph *graph;
@@ -255,6 +256,41 @@ static void test_scaled_copies_are_no_parameters(void **state) {
   assert_int_equal(f->graph->values[last->in[0]].desc.dtype, HR_BF16);
 }
 
+/* Elements of what nodes of an op give, all together. */
+static int64_t elements_of(const fixture *f, const char *name) {
+  int64_t count = 0;
+  for (size_t n = 0; n < f->graph->n_nodes; n++)
+    for (int j = 0; j < f->graph->nodes[n].n_out && strcmp(f->graph->nodes[n].op->name, name) == 0; j++)
+      count += hr_desc_count(&f->graph->values[f->graph->nodes[n].out[j]].desc);
+  return count;
+}
+
+/* y = (h - mean) scale: of as many elements as h has there is one gradient, that of h; the others are summed as they
+ * are made. */
+static void test_repeated_operands_have_no_gradient_of_full_size(void **state) {
+  fixture *f = *state;
+  hr_desc row = hr__desc1(HR_F32, 4);
+  hr_id mean = hr__parameter(&f->b, "mean", row, (hr_init){.rule = HR_INIT_ZERO});
+  hr_id scale = hr__parameter(&f->b, "scale", row, (hr_init){.rule = HR_INIT_ONE});
+  hr_id h = hr__linear(&f->b, f->x, weight(f, "w"), HR_NONE);
+  h = hr__binary(&f->b, HR_FORMULA_sub, h, mean);
+  differentiate(f, hr__binary(&f->b, HR_FORMULA_mul, h, scale), HR_GRAD_TRANSIENT);
+  assert_int_equal(elements_of(f, "pointwise_bwd"), 3 * 4); /* dy scale, of h */
+  assert_int_equal(elements_of(f, "reduce"), 2 * 4);
+}
+
+/* y = h c with a constant c: h itself is not read, and need not be kept. */
+static void test_products_do_not_keep_what_has_a_constant_beside_it(void **state) {
+  fixture *f = *state;
+  hr_id c = hr__input(&f->b, "c", hr__desc2(HR_F32, 3, 4));
+  hr_id h = hr__linear(&f->b, f->x, weight(f, "w"), HR_NONE);
+  differentiate(f, hr__binary(&f->b, HR_FORMULA_mul, h, c), HR_GRAD_TRANSIENT);
+  for (size_t n = 0; n < f->graph->n_nodes; n++)
+    for (int i = 0; i < f->graph->nodes[n].n_in && f->graph->nodes[n].phase == HR_BACKWARD; i++)
+      assert_int_not_equal(f->graph->nodes[n].in[i], h);
+  assert_int_equal(count_ops(f, "pointwise_bwd"), 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_scaled_copies_are_no_parameters, setup, teardown),
@@ -271,6 +307,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_narrowed_parameter_counts_as_itself, setup, teardown),
       cmocka_unit_test_setup_teardown(test_all_types_of_a_parameter_add_up, setup, teardown),
       cmocka_unit_test_setup_teardown(test_converted_activation_flows_back, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_repeated_operands_have_no_gradient_of_full_size, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_products_do_not_keep_what_has_a_constant_beside_it, setup, teardown),
       cmocka_unit_test_setup_teardown(test_frozen_parameter_narrowed_has_no_gradient, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
