@@ -74,14 +74,35 @@ find_package(CUDAToolkit 12.1 REQUIRED)
 # machine is much smaller without (test/cuda/run_on_gpu.sh).
 set(HR_FATBIN "-Xfatbin=-compress-all" CACHE STRING "How nvcc is to store machine code in the plug-in")
 
-add_library(headroom_cuda MODULE ${device_sources} ${op_sources})
-set_target_properties(headroom_cuda PROPERTIES CUDA_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON
-                      COMPILE_OPTIONS "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+# What includes dev/cuda/warpgroup.cuh is for compute capability 9.0 alone and has objects of its own, where that is among
+# the architectures.
+set(warpgroup_sources ${op_sources})
+list(FILTER warpgroup_sources INCLUDE REGEX "_warpgroups\\.cu$")
+set(plain_sources ${op_sources})
+list(REMOVE_ITEM plain_sources ${warpgroup_sources})
+set(cuda_targets headroom_cuda)
+set(architectures "${CMAKE_CUDA_ARCHITECTURES};$ENV{CUDAARCHS}")
+if(architectures MATCHES "90|native|all")
+  add_library(headroom_warpgroups OBJECT ${warpgroup_sources})
+  set_target_properties(headroom_warpgroups PROPERTIES CUDA_ARCHITECTURES 90a-real)
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/dev/cuda/device.cu ${CMAKE_SOURCE_DIR}/src/op/conv.cu
+                              PROPERTIES COMPILE_DEFINITIONS HR_WARPGROUPS=1) # they ask for it
+  list(APPEND cuda_targets headroom_warpgroups)
+endif()
+
+add_library(headroom_cuda MODULE ${device_sources} ${plain_sources})
 install(TARGETS headroom_cuda LIBRARY DESTINATION lib OPTIONAL) # where the program looks for it
-target_compile_options(headroom_cuda PRIVATE -lineinfo -Xcompiler=-Wall,-Wextra,-Wno-unused-function
-                       --Werror=all-warnings ${HR_FATBIN})
-target_compile_definitions(headroom_cuda PRIVATE HR_OPS_SHA256="${ops_sha256}")
-target_include_directories(headroom_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
+foreach(target IN LISTS cuda_targets)
+  set_target_properties(${target} PROPERTIES CUDA_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON
+                        COMPILE_OPTIONS "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  target_compile_options(${target} PRIVATE -lineinfo -Xcompiler=-Wall,-Wextra,-Wno-unused-function
+                         --Werror=all-warnings ${HR_FATBIN})
+  target_compile_definitions(${target} PRIVATE HR_OPS_SHA256="${ops_sha256}")
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
+endforeach()
+if(TARGET headroom_warpgroups)
+  target_link_libraries(headroom_cuda PRIVATE headroom_warpgroups)
+endif()
 target_link_libraries(headroom_cuda PRIVATE CUDA::cublasLt ${CMAKE_DL_LIBS})
 # Only the entry is visible, also against symbols of the static runtime; a missing symbol is found here, not at loading.
 target_link_options(headroom_cuda PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,defs)

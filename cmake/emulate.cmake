@@ -33,7 +33,7 @@ if(HR_ASAN) # also: an address that is no multiple of what is read there, which 
   # What goes from stack to stack tells the sanitizer so itself (test/cuda/host/sanitizer.h).
   set_source_files_properties(${CMAKE_SOURCE_DIR}/test/cuda/host/block.cpp PROPERTIES COMPILE_OPTIONS -fno-sanitize=all)
 endif()
-target_compile_definitions(headroom_emulated PRIVATE __CUDACC__ HR_OPS_SHA256="${ops_sha256}")
+target_compile_definitions(headroom_emulated PRIVATE __CUDACC__ HR_OPS_SHA256="${ops_sha256}" HR_WARPGROUPS=1)
 target_include_directories(headroom_emulated BEFORE PRIVATE ${CMAKE_SOURCE_DIR}/test/cuda/host ${CMAKE_SOURCE_DIR}/src
                            ${CMAKE_BINARY_DIR}/generated)
 target_link_libraries(headroom_emulated PRIVATE ${CMAKE_DL_LIBS})
@@ -49,6 +49,10 @@ foreach(name IN ITEMS ops few lora pairs streams perceptron)
   set_tests_properties(cuda/emulated_${name} PROPERTIES LABELS unit ENVIRONMENT
                        "HEADROOM_CUDA_PLUGIN=$<TARGET_FILE:headroom_emulated>;HEADROOM_CASES=few")
 endforeach()
+# Convolutions as devices without products of warpgroups have them.
+add_test(NAME cuda/emulated_convs_80 COMMAND cuda_test_ops_cuda)
+set_tests_properties(cuda/emulated_convs_80 PROPERTIES LABELS unit ENVIRONMENT
+                     "HEADROOM_CUDA_PLUGIN=$<TARGET_FILE:headroom_emulated>;HEADROOM_CASES=few;HEADROOM_EMULATE_CAPABILITY=80;HEADROOM_OPS=conv,conv_dx,conv_dw")
 add_test(NAME cuda/emulated_trainings COMMAND ${PYTHON3} ${CMAKE_SOURCE_DIR}/test/cuda/emulated_trainings.py $<TARGET_FILE:headroom>)
 set_tests_properties(cuda/emulated_trainings PROPERTIES LABELS cli TIMEOUT 600 ENVIRONMENT
                      "HEADROOM_CUDA_PLUGIN=$<TARGET_FILE:headroom_emulated>;NO_COLOR=1")

@@ -244,7 +244,11 @@ template <typename F> static hr_status by_narrow(hr_dtype dtype, const F &functi
   return dtype == HR_BF16 ? function(bf16()) : function(f16());
 }
 
-static hr_status tiles_prepare(hr_dtype dtype) {
+static hr_status tiles_prepare(const hr_call *call, hr_dtype dtype) {
+#if HR_WARPGROUPS
+  if (has_warpgroups(call) && !hr__conv_warpgroups_allow(dtype)) return HR_FAILURE;
+#endif
+  (void)call;
   return by_narrow(dtype, [](auto t) {
     using T = decltype(t);
     return tiles_allow<T>() && tiles_dw_allow<T>() && lines_dw_allow<T>() ? HR_OK : HR_FAILURE;
@@ -258,7 +262,7 @@ static hr_status conv_prepare(const hr_call *call, void **prepared, hr_error *er
   hr_dtype dtype = call->in[0].desc.dtype;
   hr_conv_way way = hr__conv_cuda_way(&s, dtype, HR_CONV_FORWARD);
   hr_status status = sizes_check(call, s, hr__conv_cuda_bytes(&s, dtype), err);
-  if (status == HR_OK && way == HR_CONV_TILED) return tiles_prepare(dtype);
+  if (status == HR_OK && way == HR_CONV_TILED) return tiles_prepare(call, dtype);
   if (status != HR_OK || way == HR_CONV_DIRECT || way == HR_CONV_POINTS) return status;
   conv_plan *plan = nullptr;
   status = plan_create(call, 2, &plan, err);
@@ -343,7 +347,7 @@ static hr_status conv_dx_prepare(const hr_call *call, void **prepared, hr_error 
   hr_dtype dtype = call->in[0].desc.dtype;
   hr_conv_way way = hr__conv_cuda_way(&s, dtype, HR_CONV_DX);
   hr_status status = sizes_check(call, s, hr__conv_cuda_dx_bytes(&s, dtype), err);
-  if (status == HR_OK && way == HR_CONV_TILED) return tiles_prepare(dtype);
+  if (status == HR_OK && way == HR_CONV_TILED) return tiles_prepare(call, dtype);
   if (status != HR_OK || way == HR_CONV_DIRECT || way == HR_CONV_POINTS) return status;
   conv_plan *plan = nullptr;
   int64_t walks = hr__conv_dx_walks(&s);
@@ -436,7 +440,7 @@ static hr_status conv_dw_prepare(const hr_call *call, void **prepared, hr_error 
   hr_conv_way way = hr__conv_cuda_way(&s, call->in[0].desc.dtype, HR_CONV_DW);
   hr_conv_cuda_dw p = hr__conv_cuda_dw_of(&s, call->in[0].desc.dtype, call->out[0].desc.dtype);
   hr_status status = sizes_check(call, s, p.bytes, err);
-  if (status == HR_OK && way == HR_CONV_TILED) return tiles_prepare(call->in[0].desc.dtype);
+  if (status == HR_OK && way == HR_CONV_TILED) return tiles_prepare(call, call->in[0].desc.dtype);
   if (status != HR_OK || way == HR_CONV_DIRECT || way == HR_CONV_POINTS) return status;
   conv_plan *plan = nullptr;
   status = plan_create(call, DW_PRODUCTS, &plan, err);

@@ -1,8 +1,9 @@
 /* How convolutions go on CUDA, and where their workspace keeps things; plain C, for the planner and for the kernels.
  *
  * Where a group has one channel of x the sums are short: kernels read x itself. Where a window is all of x a product
- * does. In 16-bit types kernels of their own take a tile of places at a time (op/conv_tile.h), or, where windows are
- * single places and there are few channels of y, read x or write dx as fast as memory goes. All others unfold a
+ * does. In 16-bit types kernels of their own take a tile of places at a time (op/conv_tile.h; op/conv_warpgroups.h on
+ * GPUs that have its products), or, where windows are single places and there are few channels of y, read x or write dx
+ * as fast as memory goes. All others unfold a
  * block of rows (places of all samples) [rows, C taps], multiply it by the weights of each group into f32 [rows, K],
  * and put that into the order of the result. Blocks are small enough for the second-level cache of large GPUs, which is
  * what bounds the workspace as well.
@@ -12,6 +13,7 @@
 
 #include "dev/cuda/limits.h"
 #include "op/conv_tile.h"
+#include "op/conv_warpgroups.h"
 
 enum {
   HR_CONV_CUDA_BLOCK = 32 << 20,    /* bytes of a block of rows, unfolded and multiplied */
@@ -129,13 +131,16 @@ static inline hr_conv_cuda_pass hr__conv_cuda_dx(const hr_conv_sizes *s, int64_t
   return hr__conv_cuda_pass_of(s, &walk, s->out, s->in, dtype);
 }
 
-/* Weights of a walk in the order of registers. */
+/* Weights of a walk in the order of registers or, where that is more, of products of warpgroups: a plan is for all GPUs
+ * alike. */
 static inline size_t hr__conv_tiled_bytes(const hr_conv_walk *walk, int64_t samples, int64_t channels,
                                           int64_t columns) {
   hr_conv_tile tile;
   bool some = hr__conv_volume(walk->places) > 0 && hr__conv_volume(walk->taps) > 0;
   if (!some || !hr__conv_gather_tile(walk, samples, channels, columns, &tile)) return 0;
-  return hr__conv_tile_weights(walk, &tile, channels, columns);
+  size_t bytes = hr__conv_tile_weights(walk, &tile, channels, columns),
+         products = hr__conv_warpgroups_bytes(walk, channels, columns);
+  return bytes > products ? bytes : products;
 }
 
 static inline size_t hr__conv_cuda_bytes(const hr_conv_sizes *s, hr_dtype dtype) {

@@ -6,6 +6,7 @@
 #define HR_OP_CONV_TILES_CUH
 
 #include "op/conv_lines.cuh"
+#include "op/conv_warpgroups.cuh"
 
 enum { TURNED = 4 }; /* times 32 places, that a warp turns at once */
 
@@ -227,6 +228,11 @@ static hr_status tiles_run(const hr_call *call, const hr_conv_sizes &s, const hr
                            const T *bias, const T *add, uint4 *weights) {
   int64_t channels = forward ? s.in : s.out, columns = forward ? s.out : s.in;
   hr_conv_tile t;
+#if HR_WARPGROUPS
+  hr_conv_warpgroups g;
+  if (has_warpgroups(call) && hr__conv_warpgroups_of(&walk, channels, columns, &g))
+    return hr__conv_warpgroups_run(call, s, walk, forward, bias, add);
+#endif
   if (!hr__conv_gather_tile(&walk, s.samples, channels, columns, &t)) return HR_FAILURE;
   tile_calls<T, 1> calls = {1, {tiles_begin(call, s, walk, t, forward, bias, add, weights)}};
   int64_t blocks = tiles_blocks(calls.of[0]);

@@ -654,6 +654,11 @@ static const large_sample samples[] = {
     {"conv",
      {.n_in = 4, .in = {F(2, 20, 5, 9, 37), F(40, 20, 3, 3, 3), F(40), F(2, 40, 5, 9, 37)}, .args = &conv_cube}},
     {"conv", {.n_in = 4, .in = {F(1, 35, 3, 10, 33), F(70, 35, 3, 3, 3), F(70)}, .args = &conv_cube}},
+    {"conv", {.n_in = 4, .in = {F(2, 32, 5, 40, 101), F(32, 32, 3, 3, 3), F(32)}, .args = &conv_cube}}, /* warpgroups */
+    {"conv",
+     {.n_in = 4, .in = {F(1, 95, 3, 33, 70), F(160, 95, 3, 3, 3), {0}, F(1, 160, 3, 33, 70)}, .args = &conv_cube}},
+    {"conv", {.n_in = 4, .in = {F(1, 160, 2, 19, 47), F(128, 160, 3, 3, 3), F(128)}, .args = &conv_cube}},
+    {"conv", {.n_in = 4, .in = {F(2, 64, 30, 56), F(64, 64, 3, 3), F(64)}, .args = &conv_small}},
     {"conv", {.n_in = 4, .in = {F(2, 24, 4, 9, 21), F(24, 24, 2, 2, 2), F(24)}, .args = &conv_halve}},
     {"conv", {.n_in = 4, .in = {F(3, 3, 30, 30), F(64, 3, 7, 7), F(64)}, .args = &conv_stem}},
     {"conv", {.n_in = 4, .in = {F(2, 72, 29, 28), F(130, 72, 3, 3), F(130), F(2, 130, 15, 14)}, .args = &conv_halved}},
@@ -662,6 +667,11 @@ static const large_sample samples[] = {
     {"conv", {.n_in = 4, .in = {F(5, 70, 7, 7), F(96, 70, 1, 1), F(96)}, .args = &conv_single}},
     {"conv_dx", {.n_in = 3, .in = {F(7, 130, 7, 7), F(130, 40, 3, 3)}, .args = &dx_small}},
     {"conv_dx", {.n_in = 3, .in = {F(2, 40, 5, 9, 37), F(40, 20, 3, 3, 3), F(2, 20, 5, 9, 37)}, .args = &dx_cube}},
+    {"conv_dx",
+     {.n_in = 3,
+      .in = {F(2, 64, 5, 9, 37), F(64, 32, 3, 3, 3), F(2, 32, 5, 9, 37)},
+      .args = &dx_cube}}, /* warpgroups */
+    {"conv_dx", {.n_in = 3, .in = {F(2, 128, 5, 9, 37), F(128, 64, 3, 3, 3)}, .args = &dx_cube}},
     {"conv_dx", {.n_in = 3, .in = {F(2, 24, 2, 5, 11), F(24, 24, 2, 2, 2)}, .args = &dx_halve}},
     {"conv_dx", {.n_in = 3, .in = {F(3, 64, 15, 15), F(64, 3, 7, 7)}, .args = &dx_stem}},
     {"conv_dx", {.n_in = 3, .in = {F(2, 130, 15, 14), F(130, 72, 3, 3), F(2, 72, 29, 28)}, .args = &dx_halved}},

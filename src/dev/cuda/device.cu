@@ -7,6 +7,7 @@
 #include "dev/cuda/cudnn.h"
 #include "dev/cuda/device.cuh"
 #include "dev/cuda/nvml.h"
+#include "dev/cuda/warpgroup.h"
 
 /* launchers.inc is generated: one HR_LAUNCHER(op) for every op of ops.def whose source has a .cu file. */
 #define HR_LAUNCHER(op) extern "C" const hr_cuda_launcher hr_cuda_##op;
@@ -177,16 +178,27 @@ static const hr_device_functions functions = {arena_create,
 
 /* Lazily loaded code takes device memory at its first use: asking for its attributes loads it now. *local_bytes: the
  * most that a thread of any of it has outside of registers. */
-static cudaError_t functions_load(size_t *local_bytes) {
+static cudaError_t launcher_load(const hr_cuda_launcher &launcher, size_t *local_bytes) {
+  for (const void *function : launcher.functions) {
+    if (!function) break;
+    cudaFuncAttributes attributes;
+    cudaError_t error = cudaFuncGetAttributes(&attributes, function);
+    if (error != cudaSuccess) return error;
+    if (attributes.localSizeBytes > *local_bytes) *local_bytes = attributes.localSizeBytes;
+  }
+  return cudaSuccess;
+}
+
+static cudaError_t functions_load(int capability, size_t *local_bytes) {
   *local_bytes = 0;
-  for (const auto &entry : launchers)
-    for (const void *function : entry.launcher->functions) {
-      if (!function) break;
-      cudaFuncAttributes attributes;
-      cudaError_t error = cudaFuncGetAttributes(&attributes, function);
-      if (error != cudaSuccess) return error;
-      if (attributes.localSizeBytes > *local_bytes) *local_bytes = attributes.localSizeBytes;
-    }
+  for (const auto &entry : launchers) {
+    cudaError_t error = launcher_load(*entry.launcher, local_bytes);
+    if (error != cudaSuccess) return error;
+  }
+#if HR_WARPGROUPS
+  if (capability == HR_CUDA_WARPGROUPS) return launcher_load(hr_cuda_warpgroups, local_bytes);
+#endif
+  (void)capability;
   return cudaSuccess;
 }
 
@@ -258,12 +270,13 @@ static hr_status gpu_start(hr_device *device, hr_error *err) {
                             properties.major, properties.minor);
   error = streams_create(state);
   size_t local_bytes = 0;
-  if (error == cudaSuccess) error = functions_load(&local_bytes);
+  int capability = properties.major * 10 + properties.minor;
+  if (error == cudaSuccess) error = functions_load(capability, &local_bytes);
   if (local_bytes > STACK_BYTES) limits_set(local_bytes);
   if (error != cudaSuccess) return hr__cuda_fail(state, err, "cannot start on GPU 0", error);
   snprintf(device->facts.name, sizeof device->facts.name, "%.*s", (int)sizeof device->facts.name - 1, properties.name);
   device->facts.memory_bytes = properties.totalGlobalMem;
-  facts_version(&device->facts, properties.major * 10 + properties.minor);
+  facts_version(&device->facts, capability);
   state->multiprocessors = properties.multiProcessorCount;
   state->early = properties.major >= 9;
   return hr__lt_create(state, err);

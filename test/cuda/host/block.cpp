@@ -26,6 +26,7 @@ namespace {
 typedef void *place[5]; /* of __builtin_setjmp: a function that comes back there is not the one that goes */
 
 enum { STACK_BYTES = 256 << 10, THREADS_MOST = 1024, WARPS_MOST = THREADS_MOST / LANES };
+enum { TURNS_MOST = 1 << 20 };
 
 struct fiber {
   bool begun;
@@ -69,7 +70,8 @@ struct {
   thread threads[THREADS_MOST];
   unsigned count, ended, waiting; /* waiting: at the barrier */
   uint32_t alive[WARPS_MOST], meeting[WARPS_MOST];
-  unsigned at; /* the thread that runs */
+  unsigned at;    /* the thread that runs */
+  unsigned turns; /* that threads have given to others since the last progress_made */
   unsigned char *shared;
   size_t shared_bytes;
   place launcher; /* who started the block, and the stack of it */
@@ -236,7 +238,7 @@ __attribute__((noinline)) void block_run(void) {
 
 void block_begin(dim3 size, unsigned count) {
   block.count = count;
-  block.ended = block.waiting = 0;
+  block.ended = block.waiting = block.turns = 0;
   memset(block.meeting, 0, sizeof block.meeting);
   memset(block.alive, 0, sizeof block.alive);
   for (unsigned i = 0; i < count; i++) {
@@ -293,6 +295,10 @@ unsigned lane_number(void) {
   return block.at % LANES;
 }
 
+unsigned thread_number(void) {
+  return block.at;
+}
+
 unsigned char *shared_memory(size_t *bytes) {
   *bytes = block.shared_bytes;
   return block.shared;
@@ -325,6 +331,14 @@ void meet(uint32_t mask, completion *complete, void *mine) {
     group_complete(warp, mask, complete);
   else
     wait();
+}
+
+void others_run(void) {
+  if (++block.turns > TURNS_MOST) stuck();
+  wait();
+}
+void progress_made(void) {
+  block.turns = 0;
 }
 
 void copy_later(void *to, const void *from, size_t bytes) {

@@ -30,6 +30,7 @@ void grid_run(const char *kernel, dim3 grid, dim3 block, size_t shared, const st
 /* ---- of the running thread ---- */
 
 unsigned lane_number(void);
+unsigned thread_number(void);
 unsigned char *shared_memory(size_t *bytes); /* that the launch asked for */
 
 void barrier(void); /* __syncthreads */
@@ -38,6 +39,11 @@ void barrier(void); /* __syncthreads */
  * once: lanes[i] is what lane i brought, NULL of a lane that is not among them. */
 typedef void completion(void *const *lanes);
 void meet(uint32_t mask, completion *complete, void *mine);
+
+/* Lets others of the block run, for a thread that waits for what they store. It ends the process where nobody has come
+ * further (progress_made) for as long as all could have run. */
+void others_run(void);
+void progress_made(void);
 
 /* A copy that is done when the thread waits for its copies, not before. from == NULL: zeros. */
 void copy_later(void *to, const void *from, size_t bytes);
