@@ -3,7 +3,14 @@ Gemma 3 1B that captions. Without a GPU, what a step would hold:
 
     python3 tools/torch_trace.py bench/captions_peer.py:balanced -o 001.json       plain: nothing recomputed
     build/headroom plan 001.json --gpu H200
+
+On a GPU, milliseconds of a step (the least of 12) and allocated bytes, each way in turn; cuDNN may choose by trying, frames lie channels last:
+
+    python3 bench/captions_peer.py [plain] [balanced] [plain-compiled] [balanced-compiled]
 """
+import sys
+import time
+
 import torch
 import transformers
 from torch import nn
@@ -94,11 +101,18 @@ class Captions(nn.Module):
         return caption + functional.cross_entropy(logits.float().flatten(0, 1), triggers.flatten()) + 0.5 * apart
 
 
-def stepping(recomputes):
+def stepping(recomputes, fastest=False, compiles=False):
     model = Captions(recomputes)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-4, fused=True)
     video = torch.rand(SAMPLES, FRAMES, 3, SIDE, SIDE, device='cuda')
+    if fastest:
+        torch.backends.cudnn.benchmark = True
+        model.frames.to(memory_format=torch.channels_last)
+        video = video.flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, (SAMPLES, FRAMES))
+    if compiles:
+        model.frames, model.language = torch.compile(model.frames), torch.compile(model.language)
+        model.encode = nn.ModuleList([torch.compile(layer) for layer in model.encode])
     seconds, sines = torch.rand(SAMPLES, FRAMES, 1, device='cuda'), torch.rand(1, FRAMES, WIDTH, device='cuda')
     tokens = torch.randint(0, 262144, (SAMPLES, CAPTION), device='cuda')
     triggers = torch.randint(0, 2, (SAMPLES, FRAMES), device='cuda')
@@ -119,3 +133,27 @@ def balanced():
 
 def plain():
     return stepping(False)
+
+
+def measured(name):
+    step = stepping(name.startswith('balanced'), True, name.endswith('compiled'))
+    best, began = float('inf'), time.time()
+    for i in range(16):
+        torch.cuda.synchronize()
+        begin = time.time()
+        step()
+        torch.cuda.synchronize()
+        if i == 0:
+            first = time.time() - begin
+        if i == 3:
+            torch.cuda.reset_peak_memory_stats()
+        if i >= 4:
+            best = min(best, time.time() - begin)
+    print(f'{name:20} {1e3 * best:8.1f} ms a step   {torch.cuda.max_memory_allocated() / 2**30:6.2f} GiB allocated at most   '
+          f'first step {first:.1f} s, all {time.time() - began:.1f} s', flush=True)
+
+
+if __name__ == '__main__':
+    for way in sys.argv[1:] or ['plain', 'balanced']:
+        measured(way)
+        torch.cuda.empty_cache()

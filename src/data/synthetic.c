@@ -130,11 +130,12 @@ static hr_status synthetic_fill(const void *state, bool eval, uint64_t sample, c
   const synthetic *s = state;
   const hr_fields *fields = room->fields;
   int tokens = hr__field_for(fields, HR_FOR_TOKENS);
-  if (tokens >= 0)
+  bool of_values = room->only && room->only->purpose == HR_FOR_VALUES;
+  if (tokens >= 0 && !of_values)
     tokens_draw(s->tokens[eval], sample, (uint64_t)fields->list[tokens].bound, room->length, room->at[tokens],
                 hr__room_for(room, HR_FOR_TARGETS));
   for (int i = 0; i < fields->count; i++) {
-    if (fields->list[i].purpose != HR_FOR_VALUES) continue;
+    if (fields->list[i].purpose != HR_FOR_VALUES || (room->only && room->only != &fields->list[i])) continue;
     hr_random_key key = s->values[eval];
     key.stream ^= hr__random_stream(fields->list[i].name);
     values_draw(key, sample, &fields->list[i], room->at[i]);

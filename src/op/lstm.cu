@@ -10,6 +10,9 @@ extern "C" {
 }
 
 enum { WARP = 32, STEP_WARPS = 8, STEP_THREADS = WARP * STEP_WARPS, SAMPLES = 4, GATES = HR_LSTM_GATES };
+/* Backward there is a block for 32 units only, and how long one takes is what all wait for: as many warps as it can
+ * have. */
+enum { BACK_WARPS = 32, BACK_THREADS = WARP * BACK_WARPS };
 
 __device__ inline int64_t valid_positions(const int32_t *lengths, const hr_lstm_walk &w, int64_t sample) {
   if (!lengths) return w.length;
@@ -68,6 +71,7 @@ static __global__ void __launch_bounds__(STEP_THREADS)
     row[s] = row_of(w, first + s, valid, step);
     if (step > 0) before[s] = row_of(w, first + s, valid, step - 1);
   }
+#pragma unroll 4
   for (int64_t k = lane; k < w.width && step > 0; k += WARP) {
     float part[GATES];
 #pragma unroll
@@ -112,10 +116,10 @@ __device__ inline void unit_backward(float back, bool follows, const T *dh, cons
 }
 
 template <typename T>
-static __global__ void __launch_bounds__(STEP_THREADS)
+static __global__ void __launch_bounds__(BACK_THREADS)
     lstm_bwd_step(const T *dh, const T *weight, const T *gates, const float *cells, const int32_t *lengths,
                   float *states, T *dx, hr_lstm_walk w, int64_t step) {
-  __shared__ float parts[STEP_WARPS][SAMPLES][WARP];
+  __shared__ float parts[BACK_WARPS][SAMPLES][WARP];
   int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
   int64_t unit = (int64_t)blockIdx.x * WARP + lane, first = (int64_t)blockIdx.y * SAMPLES;
   float sum[SAMPLES] = {};
@@ -127,7 +131,8 @@ static __global__ void __launch_bounds__(STEP_THREADS)
     int64_t valid = valid_positions(lengths, w, first + s);
     if (step + 1 < valid) behind[s] = row_of(w, first + s, valid, step + 1);
   }
-  for (int64_t k = warp; k < GATES * w.width && unit < w.width; k += STEP_WARPS) {
+#pragma unroll 4
+  for (int64_t k = warp; k < GATES * w.width && unit < w.width; k += BACK_WARPS) {
     float part = to_float(weight[k * w.width + unit]);
 #pragma unroll
     for (int s = 0; s < SAMPLES; s++)
@@ -141,7 +146,7 @@ static __global__ void __launch_bounds__(STEP_THREADS)
   if (warp >= SAMPLES || sample >= w.batch || unit >= w.width) return;
   float back = 0.0f;
 #pragma unroll
-  for (int p = 0; p < STEP_WARPS; p++)
+  for (int p = 0; p < BACK_WARPS; p++)
     back += parts[p][warp][lane];
   int64_t valid = valid_positions(lengths, w, sample), row = row_of(w, sample, valid, step);
   if (step < valid) {
@@ -174,7 +179,7 @@ static hr_status lstm_bwd_run(const hr_call *call) {
   return by_dtype(call->in[0].desc.dtype, [&](auto t) {
     using T = decltype(t);
     for (int64_t step = w.length - 1; step >= 0; step--)
-      launch(lstm_bwd_step<T>, grid, STEP_THREADS, 0, call_stream(call), (const T *)call->in[0].data,
+      launch(lstm_bwd_step<T>, grid, BACK_THREADS, 0, call_stream(call), (const T *)call->in[0].data,
              (const T *)call->in[1].data, (const T *)call->in[2].data, (const float *)call->in[3].data,
              (const int32_t *)call->in[4].data, (float *)call->workspace, (T *)call->out[0].data, w, step);
     return launched();

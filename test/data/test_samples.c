@@ -111,6 +111,34 @@ static void test_synthetic_whole_numbers(void **state) {
   fixture_close(&f);
 }
 
+/* Where one field is looked at, as for counting what a mask lets through, no other is drawn: frames are megabytes. */
+static void test_synthetic_one_field(void **state) {
+  (void)state;
+  enum { LARGE = 3 * 1024 + 5, SMALL = 9 };
+  uint8_t large[LARGE], small[SMALL], whole[LARGE], mask[SMALL];
+  void *source;
+  hr_error err = {0};
+  hr_fields fields = {.count = 0};
+  hr__field_add(&fields, (hr_field){.name = "frames", .purpose = HR_FOR_VALUES, .desc = {HR_U8, 2, {1, LARGE}}});
+  hr__field_add(&fields,
+                (hr_field){.name = "mask", .purpose = HR_FOR_VALUES, .desc = {HR_U8, 2, {1, SMALL}}, .bound = 2});
+  hr_source_request request = {.seed = 5};
+  assert_int_equal(hr_source_synthetic.open(&request, &source, &err), HR_OK);
+  hr_room room = {.fields = &fields, .at = {whole, mask}, .length = 1};
+  assert_int_equal(hr_source_synthetic.fill(source, false, 7, &room, &err), HR_OK);
+  for (int only = 0; only < 2; only++) {
+    memset(large, 0xee, sizeof large);
+    memset(small, 0xee, sizeof small);
+    room = (hr_room){.fields = &fields, .at = {large, small}, .length = 1, .only = &fields.list[only]};
+    assert_int_equal(hr_source_synthetic.fill(source, false, 7, &room, &err), HR_OK);
+    for (int i = 0; i < LARGE; i++)
+      assert_int_equal(large[i], only == 0 ? whole[i] : 0xee);
+    for (int i = 0; i < SMALL; i++)
+      assert_int_equal(small[i], only == 1 ? mask[i] : 0xee);
+  }
+  hr_source_synthetic.close(source);
+}
+
 static void test_rows(void **state) {
   (void)state;
   fixture f;
@@ -214,10 +242,15 @@ static void test_fields_that_a_source_does_not_give(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_order_is_a_permutation),  cmocka_unit_test(test_synthetic_values),
-      cmocka_unit_test(test_synthetic_whole_numbers), cmocka_unit_test(test_rows),
-      cmocka_unit_test(test_file_becomes_shorter),    cmocka_unit_test(test_synthetic),
-      cmocka_unit_test(test_fields_of_any_kind),      cmocka_unit_test(test_fields_that_a_source_does_not_give),
+      cmocka_unit_test(test_order_is_a_permutation),
+      cmocka_unit_test(test_synthetic_values),
+      cmocka_unit_test(test_synthetic_whole_numbers),
+      cmocka_unit_test(test_synthetic_one_field),
+      cmocka_unit_test(test_rows),
+      cmocka_unit_test(test_file_becomes_shorter),
+      cmocka_unit_test(test_synthetic),
+      cmocka_unit_test(test_fields_of_any_kind),
+      cmocka_unit_test(test_fields_that_a_source_does_not_give),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
