@@ -171,6 +171,8 @@ typedef struct hr_op {
   void (*cost)(const hr_op_view *view, hr_cost *cost);
   /* (optional) cap of the scratch this op takes on a device with that many threads; pure arithmetic. */
   size_t (*workspace)(const hr_op_view *view, hr_device_kind kind, int threads);
+  /* (optional) kernels that a node records on a GPU, where that many depend on its sizes: pieces one after another. */
+  int64_t (*launches)(const hr_op_view *view);
   /* (optional) the products that `cpu.prepare` makes of oneDNN, for that many threads; pure arithmetic. */
   void (*products)(const hr_op_view *view, int threads, struct hr_gemm_set *set);
 

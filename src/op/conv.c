@@ -349,6 +349,42 @@ static size_t conv_dw_workspace(const hr_op_view *view, hr_device_kind kind, int
                         : hr__conv_cuda_dw_of(&flat, dtype, result).bytes;
 }
 
+/* Unfolded: for each block of rows its rows are made, multiplied and put in place (conv_dw: rows of x and of dy, the
+ * product). */
+enum { BLOCK_LAUNCHES = 3 };
+
+static int64_t blocks_launches(int64_t rows, int64_t block) {
+  return rows > 0 ? BLOCK_LAUNCHES * ((rows - 1) / block + 1) : 0;
+}
+
+static int64_t conv_launches(const hr_op_view *view) {
+  hr_conv_sizes s = conv_sizes(view), flat = hr__conv_flat(s);
+  hr_dtype dtype = view->in[0].dtype;
+  if (hr__conv_cuda_way(&flat, dtype, HR_CONV_FORWARD) != HR_CONV_UNFOLDED) return 1;
+  hr_conv_cuda_pass pass = hr__conv_cuda_forward(&flat, dtype);
+  return 1 + blocks_launches(pass.rows, pass.block);
+}
+
+static int64_t conv_dx_launches(const hr_op_view *view) {
+  hr_conv_sizes s = conv_dx_sizes(view), flat = hr__conv_flat(s);
+  hr_dtype dtype = view->in[0].dtype;
+  int64_t walks = hr__conv_dx_walks(&flat), count = walks;
+  if (hr__conv_cuda_way(&flat, dtype, HR_CONV_DX) != HR_CONV_UNFOLDED) return count;
+  for (int64_t number = 0; number < walks; number++) {
+    hr_conv_cuda_pass pass = hr__conv_cuda_dx(&flat, number, dtype);
+    count += blocks_launches(pass.rows, pass.block);
+  }
+  return count;
+}
+
+static int64_t conv_dw_launches(const hr_op_view *view) {
+  hr_conv_sizes s = conv_dw_sizes(view), flat = hr__conv_flat(s);
+  hr_dtype dtype = view->in[0].dtype;
+  if (hr__conv_cuda_way(&flat, dtype, HR_CONV_DW) != HR_CONV_UNFOLDED) return 1;
+  hr_conv_cuda_dw pass = hr__conv_cuda_dw_of(&flat, dtype, view->out[0].dtype);
+  return 1 + blocks_launches(pass.rows, pass.block);
+}
+
 static void conv_products(const hr_op_view *view, int threads, hr_gemm_set *set) {
   hr_conv_sizes s = conv_sizes(view);
   hr__conv_products(&s, view->in[0].dtype, threads, set);
@@ -556,6 +592,7 @@ const hr_op hr_op_conv = {
     .grad = conv_grad,
     .cost = conv_cost,
     .workspace = conv_workspace,
+    .launches = conv_launches,
     .products = conv_products,
     .cpu = {.prepare = hr__conv_prepare, .release = hr__conv_release, .run = hr__conv_run},
     .samples = conv_samples,
@@ -580,6 +617,7 @@ const hr_op hr_op_conv_dx = {
     .grad = conv_dx_grad,
     .cost = conv_dx_cost,
     .workspace = conv_dx_workspace,
+    .launches = conv_dx_launches,
     .products = conv_dx_products,
     .cpu = {.prepare = hr__conv_dx_prepare, .release = hr__conv_release, .run = hr__conv_dx_run},
     .samples = conv_dx_samples,
@@ -599,6 +637,7 @@ const hr_op hr_op_conv_dw = {
     .shape = conv_dw_shape,
     .cost = conv_dw_cost,
     .workspace = conv_dw_workspace,
+    .launches = conv_dw_launches,
     .products = conv_dw_products,
     .cpu = {.prepare = hr__conv_dw_prepare, .release = hr__conv_dw_release, .run = hr__conv_dw_run},
     .samples = conv_dw_samples,

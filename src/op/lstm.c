@@ -172,6 +172,15 @@ static void lstm_bwd_products(const hr_op_view *view, int threads, hr_gemm_set *
   hr__gemm_set_add(set, &spec, threads);
 }
 
+/* On a GPU one step after another. */
+static int64_t lstm_launches(const hr_op_view *view) {
+  return view_walk(view, false).length;
+}
+
+static int64_t lstm_bwd_launches(const hr_op_view *view) {
+  return view_walk(view, true).length;
+}
+
 /* ---- CPU ---- */
 
 static hr_lstm_walk call_walk(const hr_call *call, bool backward) {
@@ -416,6 +425,7 @@ const hr_op hr_op_lstm = {
     .grad = lstm_grad,
     .cost = lstm_cost,
     .workspace = lstm_workspace,
+    .launches = lstm_launches,
     .products = lstm_products,
     .cpu = {.prepare = lstm_prepare, .release = steps_release, .run = lstm_run},
     .samples = lstm_samples,
@@ -434,6 +444,7 @@ const hr_op hr_op_lstm_bwd = {
     .shape = lstm_bwd_shape,
     .cost = lstm_bwd_cost,
     .workspace = lstm_bwd_workspace,
+    .launches = lstm_bwd_launches,
     .products = lstm_bwd_products,
     .cpu = {.prepare = lstm_bwd_prepare, .release = steps_release, .run = lstm_bwd_run},
     .samples = lstm_bwd_samples,

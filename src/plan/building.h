@@ -15,6 +15,7 @@ typedef struct hr_building {
   hr_lifetime *lifetimes;           /* per buffer */
   uint32_t (*peaks)[HR_TIER_COUNT]; /* per program: first position at which the most bytes of a tier are alive */
   hr_gemm_set products;             /* on the CPU: of the nodes that are planned so far */
+  uint64_t launches;                /* on a GPU: of these, beyond one for each */
   hr_error *err;
 } hr_building;
 

@@ -8,7 +8,8 @@ static uint64_t node_bytes(const hr_op *op) {
 
 uint64_t hr__peak_nodes_bytes(const hr_building *b) {
   const hr_graph *graph = b->graph;
-  if (b->plan->facts.kind == HR_CUDA) return HR_CUDA_LIBRARY_BYTES + (uint64_t)graph->n_nodes * HR_CUDA_NODE_BYTES;
+  if (b->plan->facts.kind == HR_CUDA)
+    return HR_CUDA_LIBRARY_BYTES + ((uint64_t)graph->n_nodes + b->launches) * HR_CUDA_NODE_BYTES;
   uint64_t bytes =
       hr__gemm_set_shapes(&b->products) * HR_CODE_BYTES + hr__gemm_set_workers(&b->products) * HR_DESK_BYTES;
   for (size_t n = 0; n < graph->n_nodes; n++)

@@ -51,6 +51,7 @@ static hr_status node_plan(hr_building *b, hr_id id, uint32_t position, hr_desc 
   if (plan->facts.compiled && node->op->products) node->op->products(&view, threads, &b->products);
   if (b->products.failed) return hr__nomem(b->err);
 
+  if (kind == HR_CUDA && node->op->launches) b->launches += (uint64_t)(node->op->launches(&view) - 1);
   size_t bytes = node->op->workspace ? node->op->workspace(&view, kind, threads) : 0;
   if (bytes == 0) return HR_OK;
   hr_slot slot = {.name = b->options->effort == HR_EFFORT_SKETCH

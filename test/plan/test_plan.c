@@ -9,6 +9,7 @@
 
 #include "grad/grad.h"
 #include "op/add.h"
+#include "op/conv.h"
 #include "op/copy.h"
 #include "op/linear.h"
 #include "op/mse.h"
@@ -260,6 +261,24 @@ static void a_gpu_has_fixed_costs_of_its_own(void **state) {
   hr__rates_fini(&rates);
 }
 
+/* What a GPU goes through in pieces is as many nodes of the recorded graph. */
+static void pieces_are_nodes_of_the_recorded_graph(void **state) {
+  fixture *f = *state;
+  f->facts.kind = HR_CUDA;
+  f->facts.threads = 1;
+  hr_conv_args args = {.stride = {1, 1, 1}, .padding = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1};
+  hr_desc films = {HR_F32, 5, {1, 4, 8, 256, 256}}, windows = {HR_F32, 5, {4, 4, 3, 3, 3}};
+  hr_id x = hr__input(&f->b, "x", films), w = hr__input(&f->b, "w", windows);
+  hr__program_set_output(&f->b, "y", hr__conv(&f->b, x, w, HR_NONE, &args));
+  plan_it(f);
+  hr_desc storage[HR_OP_OPERANDS];
+  hr_op_view view = hr__node_view(f->graph, &f->graph->nodes[0], storage);
+  uint64_t pieces = (uint64_t)f->graph->nodes[0].op->launches(&view);
+  assert_true(pieces > 20); /* 32 MiB at a time of 224 MiB: 27 elements for each of the film */
+  assert_int_equal(f->plan->tiers[HR_TIER_DEVICE].fixed_bytes,
+                   f->facts.fixed_bytes + HR_CUDA_LIBRARY_BYTES + pieces * HR_CUDA_NODE_BYTES);
+}
+
 /* Neighbours that a GPU runs as one launch pay for one. */
 static void a_launch_of_a_group_counts_once(void **state) {
   fixture *f = *state;
@@ -408,6 +427,7 @@ int main(void) {
       PLAN_TEST(alignment_is_kept),
       PLAN_TEST(library_code_is_counted_for_each_shape),
       PLAN_TEST(a_gpu_has_fixed_costs_of_its_own),
+      PLAN_TEST(pieces_are_nodes_of_the_recorded_graph),
       PLAN_TEST(a_launch_of_a_group_counts_once),
       PLAN_TEST(nodes_on_the_host_take_its_rates),
       PLAN_TEST(a_missing_kernel_is_named),
