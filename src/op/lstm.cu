@@ -71,7 +71,6 @@ static __global__ void __launch_bounds__(STEP_THREADS)
     row[s] = row_of(w, first + s, valid, step);
     if (step > 0) before[s] = row_of(w, first + s, valid, step - 1);
   }
-#pragma unroll 4
   for (int64_t k = lane; k < w.width && step > 0; k += WARP) {
     float part[GATES];
 #pragma unroll

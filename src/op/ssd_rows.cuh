@@ -96,6 +96,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, 3) ssd_rows_kernel(ssd_op
     }
 #pragma unroll
     for (int s = 0; s < SIDE / 16; s++) {
+      if (s > warp) continue;
       float weight[2][4];
       uint32_t left[4];
 #pragma unroll
