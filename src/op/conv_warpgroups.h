@@ -55,6 +55,13 @@ static inline bool hr__conv_warpgroups_windows(const hr_conv_walk *w) {
   return w->taps[1] == 3 && w->taps[2] == 3;
 }
 
+/* Whether every plane of the result meets one of the source: a tile that meets none would multiply nothing. */
+static inline bool hr__conv_warpgroups_meet(const hr_conv_walk *w) {
+  int64_t reach = (w->taps[0] - 1) * w->tap[0], low = w->first[0] + (reach < 0 ? reach : 0);
+  int64_t high = w->first[0] + (reach > 0 ? reach : 0);
+  return high >= 0 && w->places[0] - 1 + low < w->source[0];
+}
+
 /* Strips of the plane that are multiplied soonest; false: none is narrow enough for a box. */
 static inline bool hr__conv_warpgroups_strips(const hr_conv_walk *w, hr_conv_warpgroups *g) {
   int64_t least = -1, more_lines = w->taps[1] - 1, more = w->taps[2] - 1;
@@ -85,6 +92,7 @@ static inline bool hr__conv_warpgroups_of(const hr_conv_walk *w, int64_t channel
   memset(g, 0, sizeof *g);
   if (!hr__conv_warpgroups_windows(w) || hr__conv_volume(w->places) == 0 || channels < HR_CONV_WARPGROUPS_CHANNELS)
     return false;
+  if (!hr__conv_warpgroups_meet(w)) return false;
   g->pair = columns <= 32;
   if (g->pair && w->taps[0] < 2) return false;
   g->columns = columns <= 64 || (columns - 1) % 128 < 64 ? 64 : 128;

@@ -67,7 +67,7 @@ __device__ inline void piece_read_words(const strip_lines &s, const strip_piece 
     uint32_t mask = (inside && place >= 0 && (unsigned)x < (unsigned)p.end ? 0xffffu : 0u) |
                     (inside && (unsigned)(x + 1) < (unsigned)p.end ? 0xffff0000u : 0u);
     uint32_t away = mask ? (uint32_t)(y * p.places + x + half) * 2 : 0; /* bytes */
-    bool low = some && place >= 0 && (unsigned)row < (unsigned)p.count;
+    bool low = some && place >= 0 && place < s.pitch && (unsigned)row < (unsigned)p.count;
     bool high = some && place + 1 < s.pitch && (unsigned)(row + 1) < (unsigned)p.count;
     bool edge = __any_sync(~0u, mask != ~0u);
     unsigned char *own = to + row * 16;

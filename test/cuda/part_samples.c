@@ -176,6 +176,10 @@ static const hr_conv_dw_args dw_first = {CONV_FIRST, {7}, HR_F32}, dw_middle = {
                              dw_volume = {CONV_VOLUME, {3, 3, 2}, HR_F32};
 #define CONV_CUBE                                                                                                      \
   { .stride = {1, 1, 1}, .padding = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1 }
+#define CONV_BARE                                                                                                      \
+  { .stride = {1, 1, 1}, .padding = {1, 0, 0}, .dilation = {1, 1, 1}, .groups = 1 }
+#define CONV_FAR                                                                                                       \
+  { .stride = {1, 1, 1}, .padding = {3, 1, 1}, .dilation = {1, 1, 1}, .groups = 1 }
 #define CONV_HALVE                                                                                                     \
   { .stride = {2, 2, 2}, .padding = {0, 1, 1}, .dilation = {1, 1, 1}, .groups = 1 }
 #define CONV_STEM                                                                                                      \
@@ -189,7 +193,8 @@ static const hr_conv_dw_args dw_first = {CONV_FIRST, {7}, HR_F32}, dw_middle = {
 #define CONV_SINGLE                                                                                                    \
   { .stride = {1, 1, 1}, .padding = {0, 0, 0}, .dilation = {1, 1, 1}, .groups = 1 }
 static const hr_conv_args conv_cube = CONV_CUBE, conv_halve = CONV_HALVE, conv_stem = CONV_STEM,
-                          conv_halved = CONV_HALVED, conv_single = CONV_SINGLE, conv_small = CONV_SMALL;
+                          conv_halved = CONV_HALVED, conv_single = CONV_SINGLE, conv_small = CONV_SMALL,
+                          conv_bare = CONV_BARE, conv_far = CONV_FAR;
 static const hr_conv_dx_args dx_cube = {CONV_CUBE, {5, 9, 37}}, dx_halve = {CONV_HALVE, {4, 9, 21}},
                              dx_stem = {CONV_STEM, {30, 30}}, dx_halved = {CONV_HALVED, {29, 28}},
                              dx_single = {CONV_SINGLE, {3, 12, 40}}, dx_small = {CONV_SMALL, {7, 7}};
@@ -655,6 +660,10 @@ static const large_sample samples[] = {
      {.n_in = 4, .in = {F(2, 20, 5, 9, 37), F(40, 20, 3, 3, 3), F(40), F(2, 40, 5, 9, 37)}, .args = &conv_cube}},
     {"conv", {.n_in = 4, .in = {F(1, 35, 3, 10, 33), F(70, 35, 3, 3, 3), F(70)}, .args = &conv_cube}},
     {"conv", {.n_in = 4, .in = {F(2, 32, 5, 40, 101), F(32, 32, 3, 3, 3), F(32)}, .args = &conv_cube}}, /* warpgroups */
+    {"conv", {.n_in = 3, .in = {F(1, 64, 1, 20, 62), F(64, 64, 3, 3, 3), F(64)}, .args = &conv_bare}},
+    {"conv", {.n_in = 3, .in = {F(1, 64, 1, 20, 119), F(128, 64, 3, 3, 3), F(128)}, .args = &conv_cube}},
+    {"conv", {.n_in = 3, .in = {F(1, 32, 2, 9, 37), F(32, 32, 3, 3, 3), F(32)}, .args = &conv_far}}, /* padding alone */
+    {"conv", {.n_in = 3, .in = {F(1, 64, 2, 9, 37), F(64, 64, 3, 3, 3), F(64)}, .args = &conv_far}},
     {"conv",
      {.n_in = 4, .in = {F(1, 95, 3, 33, 70), F(160, 95, 3, 3, 3), {0}, F(1, 160, 3, 33, 70)}, .args = &conv_cube}},
     {"conv", {.n_in = 4, .in = {F(1, 160, 2, 19, 47), F(128, 160, 3, 3, 3), F(128)}, .args = &conv_cube}},
