@@ -18,8 +18,8 @@
 #include "op/ssd.h"
 #include "run/run.h"
 
-enum { HEADS = 8, HEAD = 64, GROUPS = 1, STATE = 128, CHUNK = 256, TILE = 64, REPEATS = 21 };
-enum { INNER = HEADS * HEAD, MIXED = INNER + 2 * GROUPS * STATE };
+enum { HEADS = 8, HEAD = 64, GROUPS = 1, STATE = 128, CHUNK = 256, REPEATS = 21 };
+enum { INNER = HEADS * HEAD, MIXED = INNER + 2 * GROUPS * STATE, PROJECTED = INNER + MIXED + HEADS };
 
 static void must(hr_status status, const hr_error *err) {
   if (status == HR_OK) return;
@@ -44,20 +44,24 @@ static double bytes_of(size s) {
   return positions * 2.0 * (3 * MIXED + 2 * INNER + 3 * HEADS) + 2.0 * states;
 }
 
-/* Products of each position, with half a tile's others on average, and with states; see op/ssd.h. */
+/* Products of each position, with half a chunk's others on average; see op/ssd.h. */
 static double flops_of(size s) {
-  double half = TILE / 2.0, forward = STATE * half + HEADS * (HEAD * half + 2.0 * HEAD * STATE);
+  double half = CHUNK / 2.0, forward = STATE * half + HEADS * (HEAD * half + 2.0 * HEAD * STATE);
   double backward = 3.0 * STATE * half + HEADS * (2.0 * HEAD * half + 4.0 * HEAD * STATE);
   return 2.0 * (double)(s.sequences * s.length) * (forward + backward);
 }
 
 static void scan_emit(hr_builder *b, size s, bool backward) {
-  hr_ssd_args args = {
-      .heads = HEADS, .head_dim = HEAD, .groups = GROUPS, .state = STATE, .chunk = CHUNK, .step_most = INFINITY};
+  hr_ssd_args args = {.heads = HEADS,
+                      .head_dim = HEAD,
+                      .groups = GROUPS,
+                      .state = STATE,
+                      .chunk = CHUNK,
+                      .step_first = PROJECTED - HEADS,
+                      .step_most = INFINITY};
   hr_desc heads = hr__desc1(HR_F32, HEADS);
   hr_id mixed = drawn(b, "mixed", hr__desc3(HR_BF16, s.sequences, s.length, MIXED), 0.5f);
-  /* in rows of their own: where these hold more, the rest of the gradient's rows would be filled as well */
-  hr_id steps = drawn(b, "steps", hr__desc3(HR_BF16, s.sequences, s.length, HEADS), 0.5f);
+  hr_id steps = drawn(b, "steps", hr__desc3(HR_BF16, s.sequences, s.length, PROJECTED), 0.5f);
   hr_id a_log = hr__parameter(b, "A_log", heads, (hr_init){.rule = HR_INIT_LOG_OF_UNIFORM, .a = 1, .b = 16});
   hr_id bias = hr__parameter(b, "bias", heads, (hr_init){.rule = HR_INIT_STEP_BIAS, .a = 1e-3f, .b = 0.1f});
   hr_id d = hr__parameter(b, "D", heads, (hr_init){.rule = HR_INIT_ONE});

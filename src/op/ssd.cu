@@ -3,18 +3,17 @@
  * Forward: step sizes and their sums; what each chunk adds to the state; a pass over chunks, which leaves the state
  * before each; y. Backward: what each chunk adds to the gradient of the state; a pass from the last chunk to the first;
  * dx, dB and dC; gradients of steps, which need terms of all of these. Blocks own what they write, so that sums have
- * one order. 16-bit types go by ssd_states, then by tiles of 64 positions, between which ssd_between makes the states:
- * ssd_rows and ssd_back. All else goes by ssd_any.
+ * one order. 16-bit types go by ssd_states, ssd_rows and ssd_pairs, all else by ssd_any.
  *
  * What limits it, for heads of 64 with states of 128 and chunks of 256: a position has 0.4 Mflop for eight heads
- * forward and 1.0 backward, 2.6 and 4.1 KB of operands and results, 1 KB of f32 states that are written and read, and
- * 2 KB of 16-bit states of tiles, twice as much backward.
+ * forward and 0.9 backward, 2.6 and 4.1 KB of operands and results, and 1 KB of f32 states that are written and read.
  */
 #include <type_traits>
 
 #include "op/ssd_any.cuh"
-#include "op/ssd_back.cuh"
+#include "op/ssd_pairs.cuh"
 #include "op/ssd_rows.cuh"
+#include "op/ssd_states.cuh"
 #include "op/ssd_steps.cuh"
 #include "op/window.cuh"
 
@@ -95,6 +94,7 @@ template <typename T> static ssd_run_of<T> run_begin(const hr_call *call, int fi
   if (hr__ssd_narrow(&s, call->in[first].desc.dtype)) {
     r.o.narrow_states = (T *)r.at(r.rooms.narrow_states);
     r.o.narrow_slopes = (T *)r.at(r.rooms.narrow_slopes);
+    r.o.scores = (T *)r.at(r.rooms.scores);
   }
   launch(ssd_parameters_kernel, 1, 128, 0, r.stream, h);
   launch(ssd_steps_kernel<T>, dim3(r.chunks, r.lines), STEP_THREADS, 0, r.stream, r.steps);
@@ -112,31 +112,32 @@ template <typename F> static void by_state(int64_t state, const F &with) {
 }
 
 template <bool BACK, typename T> static void pass_run(const ssd_run_of<T> &r) {
-  pass_operands p = {};
+  pass_operands<T> p = {};
   p.size = r.size;
   p.decays = r.o.decays;
   p.states = BACK ? r.o.slopes : r.o.states;
-  p.saved = BACK && !r.o.narrow_states ? r.o.states : nullptr;
+  p.narrow = BACK ? r.o.narrow_slopes : r.o.narrow_states;
+  p.saved = BACK ? r.o.states : nullptr;
+  p.narrow_saved = BACK ? r.o.narrow_states : nullptr;
   p.products = BACK ? r.at(r.rooms.products) : nullptr;
   dim3 grid((unsigned)divide_up(r.size.state_floats, PASS_THREADS * r.rooms.each), r.lines);
-  launch(r.rooms.each == 2 ? ssd_pass_kernel<2, BACK> : ssd_pass_kernel<1, BACK>, grid, PASS_THREADS, 0, r.stream, p);
+  launch(r.rooms.each == 2 ? ssd_pass_kernel<T, 2, BACK> : ssd_pass_kernel<T, 1, BACK>, grid, PASS_THREADS, 0, r.stream,
+         p);
 }
 
 template <int N, bool BACK, typename T> static void states_run(const ssd_run_of<T> &r) {
   launch(ssd_states_kernel<T, N, BACK>, dim3(r.chunks, r.lines), SCAN_THREADS, states_bytes<N>, r.stream, r.o);
 }
-/* With the states of all chunks known. */
-template <int N, typename T> static void rows_run(const ssd_run_of<T> &r) {
-  launch(ssd_between_kernel<T, N, false>, dim3(r.chunks, r.lines), SCAN_THREADS, between_bytes<N>, r.stream, r.o,
-         (float *)nullptr);
-  dim3 grid(r.chunks * (unsigned)r.rooms.tiles, (unsigned)(r.size.sequences * r.size.groups * rows_parts(r.size)));
-  launch(ssd_rows_kernel<T, N>, grid, SCAN_THREADS, rows_bytes<N>, r.stream, r.o);
+template <int N, bool BACK, typename T> static void rows_run(const ssd_run_of<T> &r) {
+  dim3 grid(r.chunks * (unsigned)divide_up(r.size.chunk, SIDE),
+            (unsigned)(r.size.sequences * r.size.groups * rows_parts(r.size)));
+  launch(ssd_rows_kernel<T, N, BACK>, grid, SCAN_THREADS, rows_bytes<N>, r.stream, r.o);
 }
-template <int N, typename T> static void back_run(const ssd_run_of<T> &r) {
-  launch(ssd_between_kernel<T, N, true>, dim3(r.chunks, r.lines), SCAN_THREADS, between_bytes<N>, r.stream, r.o,
-         r.at(r.rooms.products));
-  dim3 grid(r.chunks * (unsigned)r.rooms.tiles, (unsigned)(r.size.sequences * r.size.groups), 2);
-  launch(ssd_back_kernel<T, N>, grid, SCAN_THREADS, back_bytes<N>, r.stream, r.o);
+template <int N, typename T> static void pairs_run(const ssd_run_of<T> &r) {
+  unsigned tiles = (unsigned)divide_up(r.size.chunk, SIDE), groups = (unsigned)(r.size.sequences * r.size.groups);
+  launch(ssd_pairs_kernel<T, N>, dim3(r.chunks * (unsigned)pairs_of(tiles), groups), SCAN_THREADS, pairs_bytes<N>,
+         r.stream, r.o);
+  launch(ssd_pair_sums_kernel<T, N>, dim3(r.chunks * tiles, groups, 2), SCAN_THREADS, sums_bytes<N>, r.stream, r.o);
 }
 
 template <bool BACK, typename T> static void any_sums_run(const ssd_run_of<T> &r) {
@@ -154,7 +155,7 @@ template <typename T> static hr_status forward_launch(const hr_call *call) {
       by_state(r.size.state, [&](auto n) {
         states_run<decltype(n)::value, false>(r);
         pass_run<false>(r);
-        rows_run<decltype(n)::value>(r);
+        rows_run<decltype(n)::value, false>(r);
       });
       return launched();
     }
@@ -182,7 +183,8 @@ template <typename T> static hr_status backward_launch(const hr_call *call) {
       by_state(r.size.state, [&](auto n) {
         states_run<decltype(n)::value, true>(r);
         pass_run<true>(r);
-        back_run<decltype(n)::value>(r);
+        rows_run<decltype(n)::value, true>(r);
+        pairs_run<decltype(n)::value>(r);
       });
   } else {
     any_sums_run<true>(r);
@@ -193,7 +195,7 @@ template <typename T> static hr_status backward_launch(const hr_call *call) {
     launch(ssd_any_columns_kernel<T, T>, tiles, TILE_THREADS, bytes, r.stream, o);
     launch(ssd_any_rows_bwd_kernel<T, T>, tiles, TILE_THREADS, bytes, r.stream, o);
   }
-  ssd_operands<T> o = r.tiled(r.o.narrow_states ? SIDE : (int)r.size.chunk); /* whose terms they are */
+  ssd_operands<T> o = r.tiled(r.o.narrow_states ? SIDE : (int)r.size.chunk); /* by which terms come in parts */
   const float *products = r.at(r.rooms.products);
   float *partials = r.at(r.rooms.partials);
   launch(ssd_finish_kernel<T>, dim3(r.chunks, r.lines), STEP_THREADS, 0, r.stream, o, r.steps, products,
@@ -223,8 +225,8 @@ template <typename T> static hr_status shared_ask_all(const hr_ssd_sizes &s, hr_
     if (hr__ssd_narrow(&s, dtype)) {
       by_state(s.state, [&](auto n) {
         constexpr int N = decltype(n)::value;
-        asked = shared_ask(ssd_states_kernel<T, N, false>, ssd_states_kernel<T, N, true>, ssd_rows_kernel<T, N>,
-                           ssd_between_kernel<T, N, false>, ssd_between_kernel<T, N, true>, ssd_back_kernel<T, N>);
+        asked = shared_ask(ssd_states_kernel<T, N, false>, ssd_states_kernel<T, N, true>, ssd_rows_kernel<T, N, false>,
+                           ssd_rows_kernel<T, N, true>, ssd_pairs_kernel<T, N>, ssd_pair_sums_kernel<T, N>);
       });
       return asked;
     }
@@ -263,7 +265,10 @@ static hr_status ssd_bwd_run(const hr_call *call) {
 
 #define OF_TYPES(F)     (const void *)F(float), (const void *)F(bf16), (const void *)F(f16)
 #define STEPS(T)        ssd_steps_kernel<T>
-#define PASS(BACK)      (const void *)ssd_pass_kernel<1, BACK>, (const void *)ssd_pass_kernel<2, BACK>
+#define PASS_1(T)       ssd_pass_kernel<T, 1, false>
+#define PASS_2(T)       ssd_pass_kernel<T, 2, false>
+#define PASS_BWD_1(T)   ssd_pass_kernel<T, 1, true>
+#define PASS_BWD_2(T)   ssd_pass_kernel<T, 2, true>
 #define FINISH(T)       ssd_finish_kernel<T>
 #define ANY_SUMS(T)     ssd_any_sums_kernel<T, T, false>
 #define ANY_ROWS(T)     ssd_any_rows_kernel<T, T>
@@ -271,19 +276,18 @@ static hr_status ssd_bwd_run(const hr_call *call) {
 #define ANY_COLUMNS(T)  ssd_any_columns_kernel<T, T>
 #define ANY_ROWS_BWD(T) ssd_any_rows_bwd_kernel<T, T>
 #define OF_STATES(F)    F(bf16, 64), F(bf16, 128), F(f16, 64), F(f16, 128)
-#define FORWARD(T, N)                                                                                                  \
-  (const void *)ssd_states_kernel<T, N, false>, (const void *)ssd_between_kernel<T, N, false>,                         \
-      (const void *)ssd_rows_kernel<T, N>
+#define FORWARD(T, N)   (const void *)ssd_states_kernel<T, N, false>, (const void *)ssd_rows_kernel<T, N, false>
 #define BACKWARD(T, N)                                                                                                 \
-  (const void *)ssd_states_kernel<T, N, true>, (const void *)ssd_between_kernel<T, N, true>,                           \
-      (const void *)ssd_back_kernel<T, N>
+  (const void *)ssd_states_kernel<T, N, true>, (const void *)ssd_rows_kernel<T, N, true>,                              \
+      (const void *)ssd_pairs_kernel<T, N>, (const void *)ssd_pair_sums_kernel<T, N>
 
 extern "C" const hr_cuda_launcher hr_cuda_ssd = {{ssd_prepare, nullptr, ssd_run},
-                                                 {(const void *)ssd_parameters_kernel, OF_TYPES(STEPS), PASS(false),
-                                                  OF_TYPES(ANY_SUMS), OF_TYPES(ANY_ROWS), OF_STATES(FORWARD)}};
+                                                 {(const void *)ssd_parameters_kernel, OF_TYPES(STEPS),
+                                                  OF_TYPES(PASS_1), OF_TYPES(PASS_2), OF_TYPES(ANY_SUMS),
+                                                  OF_TYPES(ANY_ROWS), OF_STATES(FORWARD)}};
 
 extern "C" const hr_cuda_launcher hr_cuda_ssd_bwd = {
     {ssd_bwd_prepare, nullptr, ssd_bwd_run},
-    {(const void *)ssd_parameters_kernel, (const void *)ssd_heads_kernel, OF_TYPES(STEPS), PASS(true),
-     OF_TYPES(ANY_SUMS_BWD), OF_TYPES(ANY_COLUMNS), OF_TYPES(ANY_ROWS_BWD), OF_TYPES(FINISH), OF_STATES(BACKWARD),
-     WINDOW_FILL_FUNCTIONS}};
+    {(const void *)ssd_parameters_kernel, (const void *)ssd_heads_kernel, OF_TYPES(STEPS), OF_TYPES(PASS_BWD_1),
+     OF_TYPES(PASS_BWD_2), OF_TYPES(ANY_SUMS_BWD), OF_TYPES(ANY_COLUMNS), OF_TYPES(ANY_ROWS_BWD), OF_TYPES(FINISH),
+     OF_STATES(BACKWARD), WINDOW_FILL_FUNCTIONS}};

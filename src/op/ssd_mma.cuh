@@ -20,9 +20,6 @@ static const float LOG2_E = 1.44269504f;
 
 template <int COLUMNS> constexpr int pitch = COLUMNS + 8;
 
-/* The exponent of a position that is not there: nothing comes of it, and it can be multiplied by 0. */
-static const float NOWHERE = -1e30f;
-
 /* Where a chunk begins, and the positions that it has. */
 struct chunk_place {
   int64_t first;
@@ -36,19 +33,30 @@ __device__ inline chunk_place chunk_at(const hr_ssd_sizes &size, int64_t chunk) 
   return p;
 }
 
-/* Begins to copy `rows` rows of `columns` elements; what is behind them up to [ROWS, COLUMNS] becomes zero. Rows begin
- * at multiples of 16 bytes. Few of its steps are side by side: their addresses would push sums out of registers. */
+/* Begins to copy `rows` rows of `columns` elements; what is behind them up to [ROWS, COLUMNS] becomes zero. Few of its
+ * steps are side by side: their addresses would push sums out of registers. */
 template <int ROWS, int COLUMNS, typename T>
 __device__ inline void rows_start(T *to, const T *from, int64_t stride, int rows, int columns) {
   constexpr int PACKS = COLUMNS / 8, STEP = SCAN_THREADS / PACKS;
   static_assert(SCAN_THREADS % PACKS == 0 && ROWS % STEP == 0, "every thread copies as many pieces");
   int row = (int)threadIdx.x / PACKS, column = (int)threadIdx.x % PACKS * 8;
-  const T *at = from + row * stride + column;
-  T *put = to + row * pitch<COLUMNS> + column;
-  if (column >= columns) rows = 0;
-#pragma unroll
-  for (int k = 0; k < ROWS; k += STEP, at += STEP * stride)
-    copy_start<16>(put + k * pitch<COLUMNS>, row + k < rows ? at : from, row + k < rows);
+  if (columns % 8 == 0 && stride % 8 == 0 && (uintptr_t)from % 16 == 0) {
+    const T *at = from + row * stride + column;
+    T *put = to + row * pitch<COLUMNS> + column;
+    if (column >= columns) rows = 0;
+#pragma unroll 2
+    for (; row < ROWS; row += STEP) {
+      copy_start<16>(put, row < rows ? at : from, row < rows);
+      at += STEP * stride;
+      put += STEP * pitch<COLUMNS>;
+    }
+  } else
+    for (int i = (int)threadIdx.x; i < ROWS * COLUMNS; i += SCAN_THREADS) {
+      row = i / COLUMNS;
+      column = i % COLUMNS;
+      bool there = row < rows && column < columns;
+      to[row * pitch<COLUMNS> + column] = there ? from[row * stride + column] : from_float<T>(0.0f);
+    }
 }
 
 /* Where a lane's row of four 8 x 8 matrices begins: in a left factor that lies in rows, or a right one that lies in
@@ -91,35 +99,8 @@ __device__ inline void strip_product(float (&sum)[WIDE / 8][4], const T *left, i
   }
 }
 
-/* Sums [16, 16] as a left factor. */
-template <typename T>
-__device__ inline void left_of(uint32_t (&left)[4], const float (&low)[4], const float (&high)[4]) {
-  left[0] = pair_of(T(), low[0], low[1]);
-  left[1] = pair_of(T(), low[2], low[3]);
-  left[2] = pair_of(T(), high[0], high[1]);
-  left[3] = pair_of(T(), high[2], high[3]);
-}
-/* A strip's rows as left factors, DEEP columns. */
-template <int DEEP, typename T>
-__device__ inline void strip_take(uint32_t (&left)[DEEP / 16][4], const T *from, int ld) {
-  from += lane_offset<false>(ld);
-#pragma unroll
-  for (int k = 0; k < DEEP / 16; k++)
-    matrices_load(left[k], from + 16 * k);
-}
-/* sum [16, WIDE] += left [16, DEEP] times rows (with TURN columns) of `right`. */
-template <int WIDE, int DEEP, bool TURN, typename T>
-__device__ inline void strip_by(float (&sum)[WIDE / 8][4], const uint32_t (&left)[DEEP / 16][4], const T *right,
-                                int ld) {
-  right += lane_offset<TURN>(ld);
-#pragma unroll
-  for (int k = 0; k < DEEP / 16; k++)
-    strip_multiply<WIDE, TURN>(sum, left[k], TURN ? right + 16 * k : right + 16 * k * ld, ld);
-}
-/* Sums of the four lanes that share a row. */
-__device__ inline float row_sum(float x) {
-  x += __shfl_xor_sync(~0u, x, 1);
-  return x + __shfl_xor_sync(~0u, x, 2);
+template <typename T> __device__ inline float2 numbers_at(const T *at) {
+  return numbers_of(T(), *(const uint32_t *)at);
 }
 
 /* A warp's sums as 16 rows of `columns` elements, of which `rows` are there, by way of its own room in shared memory:
@@ -135,12 +116,17 @@ __device__ inline void strip_store(const float (&sum)[WIDE / 8][4], T *room, T *
     *(uint32_t *)(room + (q + 8) * pitch<WIDE> + 8 * c + 2 * t) = pair_of(T(), sum[c][2], sum[c][3]);
   }
   __syncwarp();
+  if (columns % 8 == 0 && stride % 8 == 0 && (uintptr_t)to % 16 == 0) {
 #pragma unroll
-  for (int k = 0; k < STRIP * WIDE / 8 / 32; k++) {
-    int i = k * 32 + lane, row = i / (WIDE / 8), column = i % (WIDE / 8) * 8;
-    if (row < rows && column < columns)
-      *(uint4 *)(to + row * stride + column) = *(const uint4 *)(room + row * pitch<WIDE> + column);
-  }
+    for (int k = 0; k < STRIP * WIDE / 8 / 32; k++) {
+      int i = k * 32 + lane, row = i / (WIDE / 8), column = i % (WIDE / 8) * 8;
+      if (row < rows && column < columns)
+        *(uint4 *)(to + row * stride + column) = *(const uint4 *)(room + row * pitch<WIDE> + column);
+    }
+  } else
+    for (int i = lane; i < STRIP * WIDE; i += 32)
+      if (i / WIDE < rows && i % WIDE < columns)
+        to[i / WIDE * stride + i % WIDE] = room[i / WIDE * pitch<WIDE> + i % WIDE];
 }
 
 #endif

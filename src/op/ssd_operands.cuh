@@ -9,11 +9,11 @@ extern "C" {
 }
 
 /* Of each position and head, [sequence, head, L]: what the gradient of its step is made of, by ssd_kernel_bwd.c's
- * names. a, h and g are those of the tile that the backward kernels take: SIDE positions, or a whole chunk. */
+ * names. Sums over pairs of positions come in parts: rows of part p from tile p of the chunk, columns likewise. */
 struct ssd_terms {
-  float *rows;     /* sum over j < i of K_ij */
-  float *columns;  /* sum over i > j of (s o E o R)_ij */
-  float *spread;   /* sum of K_ij (a_i - a_j): over j < i, or over i > j */
+  float *rows;     /* [parts, ...] sum over j < i of K_ij */
+  float *columns;  /* [parts, ...] sum over i > j of (s o E o R)_ij */
+  float *spread;   /* [parts, ...] sum over j < i of K_ij (a_i - a_j); where there is one part, over i > j */
   float *through;  /* exp(a_i) C_i h dy_i */
   float *q;        /* B_j g x_j */
   float *own;      /* R_jj */
@@ -27,7 +27,8 @@ template <typename T> struct ssd_operands {
   float *steps, *decays, *decays_low; /* d, and sums of d A from the chunk's beginning on; what these are short of */
   const float *skip;                  /* D of each head */
   float *states, *slopes;             /* [sequence, chunk, head, N, P]: before a chunk; gradients behind it */
-  T *narrow_states, *narrow_slopes;   /* the same of each tile, as products take them: ssd_between.cuh */
+  T *narrow_states, *narrow_slopes;   /* the same, where tiles are multiplied */
+  T *scores;                          /* see ssd_pairs.cuh */
   T *y, *dmixed;
   ssd_terms terms;
   int tile, tiles; /* positions of a tile, tiles of a chunk */

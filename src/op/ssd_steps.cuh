@@ -62,70 +62,59 @@ template <typename T> static __global__ void __launch_bounds__(STEP_THREADS) ssd
   o.sums_low[to] = (float)(sum - (double)(float)sum);
 }
 
-/* Of one chunk and head: gradients of its steps, and sums for A_log, bias and D, [3]. Terms are those of tiles of
- * o.tile positions; what goes over a tile's end is what went over its beginning too, by `products` of state and
- * gradient (`parts` of each tile), and what begins in it. The gradient of A_log is the sum of all that is multiplied by
- * exp(a_i - a_j), times a_i - a_j: sums of da over the positions behind would have it as small differences of large
- * numbers. */
+/* Of one chunk and head: gradients of its steps, and sums for A_log, bias and D, [3]. That of A_log is the sum of all
+ * that is multiplied by exp(a_i - a_j), times a_i - a_j: sums of da over the positions behind would have it as small
+ * differences of large numbers. `products`: of states and their
+ * gradients, `parts` for each chunk and head. */
 template <typename T>
 static __global__ void __launch_bounds__(STEP_THREADS)
     ssd_finish_kernel(ssd_operands<T> o, steps_operands<T> s, const float *products, int parts, const T *partial,
                       T *dsteps, float *sums) {
-  __shared__ double over[STEP_THREADS / 32], ending[STEP_THREADS / 32 + 1],
-      behind[STEP_THREADS / 32 + 1]; /* of tiles */
+  __shared__ float ended;
   int64_t sequence = blockIdx.y / o.size.heads, chunk = blockIdx.x, first = chunk * o.size.chunk;
+  int64_t lines = o.size.sequences * o.size.heads * o.size.length;
   int head = (int)(blockIdx.y % o.size.heads);
   int count = (int)min(o.size.chunk, o.size.length - first), thread = (int)threadIdx.x;
   int64_t line = blockIdx.y * o.size.length + first, at = line + thread;
-  int tiles = (count + o.tile - 1) / o.tile, tile = min(thread / o.tile, tiles - 1), begin = tile * o.tile;
-  int last = min(begin + o.tile, count) - 1;
   bool there = thread < count;
-  auto between = [&](int later, int earlier) { /* a_later - a_earlier, in f32 and what it is short of */
-                                               float low = o.decays_low[line + later], high = o.decays[line + later];
-                                               if (earlier < 0) return high + low;
-                                               return (high - o.decays[line + earlier]) +
-                                                      (low - o.decays_low[line + earlier]);
-  };
-  float d = 0.0f, direct = 0.0f, ends = 0.0f, across = 0.0f;
+  const float *of_chunk = products + ((sequence * o.size.chunks + chunk) * o.size.heads + head) * parts;
+  float end = o.decays[line + count - 1], d = 0.0f, direct = 0.0f, ends = 0.0f;
   double da = 0.0, slope = 0.0; /* of terms that nearly cancel */
   if (there) {
-    float q = o.terms.q[at], columns = o.terms.columns[at], through = o.terms.through[at];
-    float above = between(last, thread), left = expf(above);
+    int own = thread / o.tile, tiles = (count + o.tile - 1) / o.tile;
+    double rows = 0.0, columns = 0.0;
+    float q = o.terms.q[at];
+    for (int part = 0; part <= own; part++) {
+      rows += (double)o.terms.rows[part * lines + at];
+      slope += (double)o.terms.spread[part * lines + at];
+    }
+    for (int part = own; part < tiles; part++)
+      columns += (double)o.terms.columns[part * lines + at];
+    float above = (end - o.decays[at]) + (o.decays_low[line + count - 1] - o.decays_low[at]), left = expf(above);
     d = o.steps[at];
-    direct = columns + o.terms.diagonal[at] + left * q;
-    ends = thread < last ? left * d * q : 0.0f;
-    da = (double)o.terms.rows[at] - (double)columns * (double)d + (double)through - (double)ends;
-    slope = (double)o.terms.spread[at] + (double)through * (double)between(thread, begin - 1) +
-            (double)ends * (double)above;
-    across = between(last, begin - 1);
+    direct = (float)columns + o.terms.diagonal[at] + left * q;
+    ends = thread + 1 < count ? left * d * q : 0.0f;
+    da = rows - columns * (double)d + (double)o.terms.through[at] - (double)ends;
+    slope += (double)o.terms.through[at] * (double)o.decays[at] + (double)ends * (double)above;
   }
-  /* A warp for each tile. */
-  int of_tile = thread / 32, lane = thread % 32;
   double product = 0.0;
-  if (of_tile < tiles) {
-    const float *of_chunk =
-        products + (((sequence * o.size.chunks + chunk) * o.size.heads + head) * o.tiles + of_tile) * parts;
-    for (int i = lane; i < parts; i += 32)
-      product += (double)of_chunk[i];
-    for (int distance = 16; distance > 0; distance /= 2)
-      product += __shfl_down_sync(~0u, product, distance);
-    if (lane == 0) over[of_tile] = product;
-  }
-  double ended = scan<true>((double)ends);
-  if (there && thread == begin) ending[tile] = ended;
-  if (thread == 0) ending[tiles] = behind[tiles] = 0.0;
+  for (int i = thread; i < parts; i += STEP_THREADS)
+    product += (double)of_chunk[i];
+  product = block_sum(product);
   __syncthreads();
-  if (there && thread == last) {
-    double crossing = over[tile] * (double)expf(across);
-    da += (double)(float)(crossing + (ending[tile] - ending[tile + 1]));
-    slope += crossing * (double)across;
+  double all_ends = block_sum((double)ends);
+  __syncthreads();
+  double skipped = block_sum(there ? (double)o.terms.own[at] : 0.0);
+  if (thread == 0) {
+    product *= (double)expf(end);
+    ended = (float)(product + all_ends);
+    sums[(blockIdx.x * (int64_t)gridDim.y + blockIdx.y) * PARAMETERS + 2] = (float)skipped;
   }
+  __syncthreads();
+  if (thread == count - 1) da += (double)ended;
   double later = scan<true>(da);
-  if (there && thread == begin) behind[tile] = later;
-  __syncthreads();
   float decay = -expf(s.a_log[head]), step = 0.0f;
   if (there) {
-    later -= behind[tile + 1];
     int64_t row = sequence * o.size.length + first + thread;
     int64_t to = row * o.size.steps + s.args.step_first + head;
     step = (direct + (float)later * decay) * step_of(s, row, head).slope;
@@ -134,13 +123,9 @@ static __global__ void __launch_bounds__(STEP_THREADS)
   double slopes = block_sum(slope);
   __syncthreads();
   double biases = block_sum((double)step);
-  __syncthreads();
-  double skipped = block_sum(there ? (double)o.terms.own[at] : 0.0);
   if (thread == 0) {
-    float *to = sums + (blockIdx.x * (int64_t)gridDim.y + blockIdx.y) * PARAMETERS;
-    to[0] = (float)slopes;
-    to[1] = (float)biases;
-    to[2] = (float)skipped;
+    sums[(blockIdx.x * (int64_t)gridDim.y + blockIdx.y) * PARAMETERS] = (float)(slopes + product * (double)end);
+    sums[(blockIdx.x * (int64_t)gridDim.y + blockIdx.y) * PARAMETERS + 1] = (float)biases;
   }
 }
 

@@ -660,10 +660,10 @@ static const large_sample samples[] = {
      {.n_in = 4, .in = {F(2, 20, 5, 9, 37), F(40, 20, 3, 3, 3), F(40), F(2, 40, 5, 9, 37)}, .args = &conv_cube}},
     {"conv", {.n_in = 4, .in = {F(1, 35, 3, 10, 33), F(70, 35, 3, 3, 3), F(70)}, .args = &conv_cube}},
     {"conv", {.n_in = 4, .in = {F(2, 32, 5, 40, 101), F(32, 32, 3, 3, 3), F(32)}, .args = &conv_cube}}, /* warpgroups */
-    {"conv", {.n_in = 3, .in = {F(1, 64, 1, 20, 62), F(64, 64, 3, 3, 3), F(64)}, .args = &conv_bare}},
-    {"conv", {.n_in = 3, .in = {F(1, 64, 1, 20, 119), F(128, 64, 3, 3, 3), F(128)}, .args = &conv_cube}},
-    {"conv", {.n_in = 3, .in = {F(1, 32, 2, 9, 37), F(32, 32, 3, 3, 3), F(32)}, .args = &conv_far}}, /* padding alone */
-    {"conv", {.n_in = 3, .in = {F(1, 64, 2, 9, 37), F(64, 64, 3, 3, 3), F(64)}, .args = &conv_far}},
+    {"conv", {.n_in = 4, .in = {F(1, 64, 1, 20, 62), F(64, 64, 3, 3, 3), F(64)}, .args = &conv_bare}},
+    {"conv", {.n_in = 4, .in = {F(1, 64, 1, 20, 119), F(128, 64, 3, 3, 3), F(128)}, .args = &conv_cube}},
+    {"conv", {.n_in = 4, .in = {F(1, 32, 2, 9, 37), F(32, 32, 3, 3, 3), F(32)}, .args = &conv_far}}, /* padding alone */
+    {"conv", {.n_in = 4, .in = {F(1, 64, 2, 9, 37), F(64, 64, 3, 3, 3), F(64)}, .args = &conv_far}},
     {"conv",
      {.n_in = 4, .in = {F(1, 95, 3, 33, 70), F(160, 95, 3, 3, 3), {0}, F(1, 160, 3, 33, 70)}, .args = &conv_cube}},
     {"conv", {.n_in = 4, .in = {F(1, 160, 2, 19, 47), F(128, 160, 3, 3, 3), F(128)}, .args = &conv_cube}},
