@@ -7,8 +7,7 @@
  * some of them only: first all, then each part alone, one layer's after the other's, then all without that part. Prints
  * for each
  * {"parts", "us", "bytes", "share"}: microseconds of a replay, bytes of weights it reads, and their share of what the
- * bandwidth allows. HEADROOM_AHEAD=off, or =MIB, sets apart what beginning early and asking ahead bring
- * (dev/cuda/device.cu).
+ * bandwidth allows.
  */
 #include <math.h>
 #include <stdio.h>
