@@ -70,12 +70,16 @@ enable_language(CUDA)
 set_property(DIRECTORY PROPERTY COMPILE_OPTIONS "${c_options}")
 find_package(CUDAToolkit 12.1 REQUIRED)
 
+# Each kernel's machine code is compressed by itself: a smaller file to install. What is packed as a whole for another
+# machine is much smaller without (test/cuda/run_on_gpu.sh).
+set(HR_FATBIN "-Xfatbin=-compress-all" CACHE STRING "How nvcc is to store machine code in the plug-in")
+
 add_library(headroom_cuda MODULE ${device_sources} ${op_sources})
 set_target_properties(headroom_cuda PROPERTIES CUDA_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON
                       COMPILE_OPTIONS "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 install(TARGETS headroom_cuda LIBRARY DESTINATION lib OPTIONAL) # where the program looks for it
 target_compile_options(headroom_cuda PRIVATE -lineinfo -Xcompiler=-Wall,-Wextra,-Wno-unused-function
-                       --Werror=all-warnings -Xfatbin=-compress-all)
+                       --Werror=all-warnings ${HR_FATBIN})
 target_compile_definitions(headroom_cuda PRIVATE HR_OPS_SHA256="${ops_sha256}")
 target_include_directories(headroom_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
 target_link_libraries(headroom_cuda PRIVATE CUDA::cublasLt ${CMAKE_DL_LIBS})

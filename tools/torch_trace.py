@@ -100,7 +100,7 @@ def headroom_trace(path, batch=None, capability=90, nonzero=None):
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
         with pretend.gpu(capability, tracer.empty_cache), pretend.recurrent(tracer.note), \
-                four_bit.without_contents(), side, hooks(tracer), backward_phases(tracer):
+                pretend.cells(), pretend.scripted(), four_bit.without_contents(), side, hooks(tracer), backward_phases(tracer):
             gc.disable()  # when cycles are found would be chance: they are looked for where steps begin
             try:
                 with kernels.as_on_a_gpu(capability, tracer), fake, tracer:

@@ -6,6 +6,7 @@
   bench/torch_measured/model_runs.py --report measured.jsonl --folder OUT      # both side by side
 """
 import argparse
+import importlib
 import json
 import os
 import sys
@@ -64,14 +65,17 @@ def main():
     parser.add_argument('--trace', action='store_true')
     parser.add_argument('--report', metavar='MEASURED', help='compare with the traces in the folder')
     parser.add_argument('--history', action='store_true', help='keep what the allocator recorded')
+    parser.add_argument('--models', default='models', help='the file that has them: models, or held_out')
     parser.add_argument('--only', help='models, by comma')
     parser.add_argument('--folder', default='.')
     parser.add_argument('--jobs', type=int, default=8)
     parser.add_argument('-o', '--out', default='models.jsonl')
     options = parser.parse_args()
-    from run import import_all
-    import_all()
-    import models
+    import torch
+    import transformers
+    models = importlib.import_module(options.models)
+    torch.set_num_threads(1)
+    assert transformers and not torch.cuda.is_initialized()  # children are forks
     if options.report:
         from report import report
         report(options.report, options.folder, models.BATCHES)

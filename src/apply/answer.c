@@ -42,16 +42,6 @@ static json_t *edit_json(const hr_edit *edit) {
   return with_text(object, "reason", edit->reason);
 }
 
-/* A key of a section that was put in. */
-static json_t *leaf_json(const hr_applied *a, const hr_edit *edit, const hr_applied_new *leaf) {
-  const char *path = hr__arena_format(a->arena, "%s.%s", leaf->section, leaf->rest);
-  hr_edit one = *edit;
-  one.label = leaf->setting;
-  one.path = path;
-  one.now = leaf->text;
-  return path ? edit_json(&one) : NULL;
-}
-
 static json_t *note_json(const hr_applied_note *note) {
   json_t *object = with_text(json_object(), "setting", note->setting);
   object = with_text(object, "value", note->value);
@@ -59,15 +49,14 @@ static json_t *note_json(const hr_applied_note *note) {
   return with_text(object, "reason", note->reason);
 }
 
-static json_t *file_json(const hr_applied *a, const hr_applied_file *file) {
+static json_t *file_json(const hr_applied_file *file) {
   json_t *edits = json_array();
   int failed = !edits;
   for (size_t i = 0; i < file->count && !failed; i++) {
-    const hr_edit *edit = &file->edits[i];
-    const hr_applied_new *leaf = hr__applied_leaf(file, edit, NULL);
-    if (!leaf) failed = put(edits, edit_json(edit));
-    for (; leaf && !failed; leaf = hr__applied_leaf(file, edit, leaf))
-      failed = put(edits, leaf_json(a, edit, leaf));
+    char path[HR_APPLIED_PATH];
+    hr_edit told;
+    for (const void *last = NULL; !failed && hr__applied_told(file, &file->edits[i], &last, path, &told);)
+      failed = put(edits, edit_json(&told));
   }
   if (failed) {
     json_decref(edits);
@@ -81,7 +70,7 @@ json_t *hr__apply_json(const hr_applied *a, const char *diff) {
   json_t *files = json_array(), *notes = json_array();
   int failed = !files || !notes;
   for (size_t f = 0; f < a->n_files && !failed; f++)
-    failed = put(files, file_json(a, &a->files[f]));
+    failed = put(files, file_json(&a->files[f]));
   for (size_t i = 0; i < a->n_notes && !failed; i++)
     failed = put(notes, note_json(&a->notes[i]));
   json_t *answer = failed ? NULL : json_pack("{s:i, s:b}", "schema", 1, "dry_run", a->dry_run);

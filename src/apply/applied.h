@@ -30,6 +30,8 @@ typedef struct hr_applied_file {
   bool changed;
 } hr_applied_file;
 
+enum { HR_APPLIED_PATH = 2 * HR_MAP_PATH };
+
 /* A setting that no file has a place for. */
 typedef struct hr_applied_note {
   const char *setting, *value;
@@ -60,6 +62,10 @@ typedef struct hr_applied {
  * not closed. */
 bool hr__applied_value(const hr_applied *a, const hr_map_key *key, bool own_recipe, bool there, hr_literal *out);
 
+/* The value that a file has for the first of the spellings that it knows, and its path; NULL: none, and the usual one.
+ */
+const hr_doc_node *hr__applied_find(const hr_applied_file *file, const char *keys, char path[HR_MAP_PATH]);
+
 /* The whole number that a file has for a setting; false: it has none. */
 bool hr__applied_number(const hr_applied_file *file, const char *setting, int64_t *out);
 
@@ -82,10 +88,10 @@ hr_status hr__applied_insert(hr_applied *a, const hr_map *map, const hr_map_key 
                              hr_error *err);
 /* The edits for sections that are not there, with all the keys that were put into them. */
 hr_status hr__applied_sections(hr_applied *a, hr_applied_file *file, hr_error *err);
-/* The first or, after `last`, the next of the keys in a section that an edit puts in; NULL: no more, or it puts in
- * none.
- */
-const hr_applied_new *hr__applied_leaf(const hr_applied_file *file, const hr_edit *edit, const hr_applied_new *last);
+/* The first or, after `*last`, the next edit as it is told: a section that was put in key by key, the path in `path`.
+ * False: no more; `*last` begins as NULL. */
+bool hr__applied_told(const hr_applied_file *file, const hr_edit *edit, const void **last, char path[HR_APPLIED_PATH],
+                      hr_edit *out);
 
 /* Notes the parts of the plan that save memory and that no map has a key for. */
 hr_status hr__applied_unsaid(hr_applied *a, hr_error *err);

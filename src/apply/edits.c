@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "format/literal.h"
 
 static hr_status note_add(hr_applied *a, const hr_map_key *key, const char *value, const char *reason, hr_error *err) {
@@ -29,6 +30,15 @@ hr_status hr__applied_edit(hr_applied *a, hr_applied_file *file, hr_edit edit, c
   return edit.path ? HR_OK : hr__nomem(err);
 }
 
+const hr_doc_node *hr__applied_find(const hr_applied_file *file, const char *keys, char path[HR_MAP_PATH]) {
+  char name[HR_MAP_PATH];
+  const char *first = NULL;
+  for (const char *last = NULL; hr__map_next(keys, '|', &last, name, sizeof name);)
+    if (hr__map_locate(file->map, &file->config, name, path)) return hr__config_find(&file->config, path);
+  hr__map_next(keys, '|', &first, path, HR_MAP_PATH);
+  return NULL;
+}
+
 hr_literal hr__applied_word(const char *word) {
   hr_doc_node plain = {.kind = HR_DOC_SCALAR, .text = word};
   double number;
@@ -47,11 +57,10 @@ static bool absent_means(const hr_map_key *key, const hr_edit *edit) {
 
 /* Whether a file that is read by the map has the key. */
 static bool is_there(const hr_applied *a, const hr_map *map, const hr_map_key *key) {
-  char name[HR_MAP_PATH], path[HR_MAP_PATH];
+  char path[HR_MAP_PATH];
   bool found = false;
   for (size_t f = 0; f < a->n_files; f++)
-    for (const char *last = NULL; a->files[f].map == map && hr__map_spelling(key, &last, name);)
-      found |= hr__map_locate(map, &a->files[f].config, name, path);
+    found |= a->files[f].map == map && hr__applied_find(&a->files[f], key->keys, path);
   return found;
 }
 
@@ -96,10 +105,8 @@ static bool said_in_part(const hr_applied *a, const hr_map *map, const hr_map_ke
     if (!hr__map_word(other, value, a->arena, &word, &same) || !word) continue;
     char path[HR_MAP_PATH];
     for (size_t f = 0; f < a->n_files; f++) {
-      const hr_config *config = &a->files[f].config;
-      if (a->files[f].map != map || !hr__map_locate(map, config, other->keys, path)) continue;
-      const hr_doc_node *node = hr__config_find(config, path);
-      said |= node->kind == HR_DOC_SCALAR && strstr(node->text, word);
+      const hr_doc_node *node = a->files[f].map == map ? hr__applied_find(&a->files[f], other->keys, path) : NULL;
+      said |= node && node->kind == HR_DOC_SCALAR && strstr(node->text, word);
     }
   }
   return said;
@@ -114,13 +121,12 @@ static bool arguments_there(const hr_applied *a) {
 }
 
 bool hr__applied_number(const hr_applied_file *file, const char *setting, int64_t *out) {
-  char name[HR_MAP_PATH], path[HR_MAP_PATH];
+  char path[HR_MAP_PATH];
   for (size_t i = 0; i < file->map->count; i++) {
     const hr_map_key *key = &file->map->keys[i];
     if (!key->setting || strcmp(key->setting, setting) != 0) continue;
-    for (const char *last = NULL; hr__map_spelling(key, &last, name);)
-      if (hr__map_locate(file->map, &file->config, name, path))
-        return hr__doc_int(hr__config_find(&file->config, path), out) && *out > 0 && *out < INT32_MAX;
+    const hr_doc_node *node = hr__applied_find(file, key->keys, path);
+    if (node) return hr__doc_int(node, out) && *out > 0 && *out < INT32_MAX;
   }
   return false;
 }
@@ -213,10 +219,9 @@ static hr_status maps_find(hr_applied *a, const hr_map *named, hr_error *err) {
   int best = 0;
   for (size_t f = 0; f < a->n_files; f++) {
     hr_applied_file *file = &a->files[f];
-    bool built_in = !named || hr__map_named(named->name) == named;
-    const hr_map *guess = built_in ? hr__map_guess(&file->config, named) : named;
-    int score = guess ? hr__map_score(guess, &file->config) : 0;
-    file->map = named && !guess ? named : score >= 2 || named ? guess : NULL;
+    const hr_map *map = hr__map_of(&file->config, named);
+    int score = map ? hr__map_score(map, &file->config) : 0;
+    file->map = named || score >= 2 ? map : NULL;
     if (file->map && score > best) {
       best = score;
       most = file->map;
@@ -233,18 +238,14 @@ static hr_status maps_find(hr_applied *a, const hr_map *named, hr_error *err) {
   return HR_OK;
 }
 
-static bool ends_with(const char *text, const char *end) {
-  size_t length = strlen(text), of_end = strlen(end);
-  return length >= of_end && strcmp(text + length - of_end, end) == 0;
-}
-
 /* Parses a file. One that is no config, and is not called one either, says so rather than where its first line fails.
  */
 static hr_status file_parse(hr_applied *a, const hr_transaction_file *file, hr_config *config, hr_error *err) {
   hr_error why = {0};
   hr_status status = hr__config_parse(file->path, file->text, file->bytes, a->arena, config, &why);
   config->real = file->real;
-  bool named = ends_with(file->real, ".yaml") || ends_with(file->real, ".yml") || ends_with(file->real, ".json");
+  bool named =
+      hr__text_ends(file->real, ".yaml") || hr__text_ends(file->real, ".yml") || hr__text_ends(file->real, ".json");
   bool keys = status == HR_OK && (config->root->kind == HR_DOC_MAP || hr__doc_is_null(config->root));
   if (!keys && !named && (status == HR_OK || status == HR_BAD_INPUT))
     return hr__fail(err, HR_BAD_INPUT, file->path, "headroom plan shows the settings, to be copied by hand",

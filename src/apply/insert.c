@@ -114,8 +114,20 @@ hr_status hr__applied_sections(hr_applied *a, hr_applied_file *file, hr_error *e
   return HR_OK;
 }
 
-const hr_applied_new *hr__applied_leaf(const hr_applied_file *file, const hr_edit *edit, const hr_applied_new *last) {
-  for (const hr_applied_new *entry = last ? last + 1 : file->new; entry < file->new + file->n_new; entry++)
-    if (edit->value.kind == HR_LITERAL_FLOW && strcmp(entry->section, edit->path) == 0) return entry;
-  return NULL;
+bool hr__applied_told(const hr_applied_file *file, const hr_edit *edit, const void **last, char path[HR_APPLIED_PATH],
+                      hr_edit *out) {
+  const hr_applied_new *before = *last != edit ? *last : NULL, *entry = before ? before + 1 : file->new;
+  *out = *edit;
+  for (; entry < file->new + file->n_new; entry++) {
+    if (edit->value.kind != HR_LITERAL_FLOW || strcmp(entry->section, edit->path) != 0) continue;
+    snprintf(path, HR_APPLIED_PATH, "%s.%s", entry->section, entry->rest);
+    out->label = entry->setting;
+    out->path = path;
+    out->now = entry->text;
+    *last = entry;
+    return true;
+  }
+  bool whole = !*last;
+  *last = edit;
+  return whole;
 }

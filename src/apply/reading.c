@@ -27,16 +27,10 @@ static const char *place_of(const reader *r, const hr_doc_node *node) {
 
 /* The value that the file has for any spelling, or NULL; *key is the spelling, else the usual one. */
 static const hr_doc_node *node_find(const reader *r, const char *keys, const char **key) {
-  char name[HR_MAP_PATH], path[HR_MAP_PATH], usual[HR_MAP_PATH];
-  const char *first = NULL;
-  hr__map_next(keys, '|', &first, usual, sizeof usual);
-  *key = hr__arena_text(r->arena, usual);
-  for (const char *last = NULL; hr__map_next(keys, '|', &last, name, sizeof name);)
-    if (hr__map_locate(r->file->map, &r->file->config, name, path)) {
-      *key = hr__arena_text(r->arena, path);
-      return hr__config_find(&r->file->config, path);
-    }
-  return NULL;
+  char path[HR_MAP_PATH];
+  const hr_doc_node *node = hr__applied_find(r->file, keys, path);
+  *key = hr__arena_text(r->arena, path);
+  return node;
 }
 
 static bool is_interpolation(const hr_doc_node *node) {
@@ -47,6 +41,12 @@ static bool is_interpolation(const hr_doc_node *node) {
 static bool is_silent(const reader *r, const hr_doc_node *node) {
   if (!node || node->kind != HR_DOC_SCALAR) return true;
   return hr__doc_is_null(node) || (r->file->map->follows && strcmp(node->text, "auto") == 0);
+}
+
+/* What a row means where its key is not there, as a value; NULL: nothing. */
+static const hr_doc_node *absent_of(const hr_map_key *row, hr_doc_node *out) {
+  *out = (hr_doc_node){.kind = HR_DOC_SCALAR, .text = row->absent};
+  return row->absent && strcmp(row->absent, "*") != 0 ? out : NULL;
 }
 
 const hr_said *hr__reading_find(const hr_reading *reading, const char *setting) {
@@ -90,26 +90,25 @@ static bool word_is(const hr_map_key *row, const char *word, const hr_doc_node *
 
 /* Whether a row says `value`. */
 static match row_match(const reader *r, const hr_map_key *row, const char *value) {
-  const char *key;
-  const hr_doc_node *node = node_find(r, row->keys, &key);
-  hr_doc_node absent = {.kind = HR_DOC_SCALAR, .text = row->absent};
-  if (is_silent(r, node)) {
-    if (!row->absent || strcmp(row->absent, "*") == 0) return SILENT;
-    node = &absent;
-  }
-  char line[HR_MAP_PATH], word[HR_MAP_PATH];
-  size_t length = strlen(value);
-  for (const char *last = NULL; hr__map_next(row->words, '|', &last, line, sizeof line);) {
-    if (strncmp(line, value, length) != 0 || line[length] != '=') continue;
-    for (const char *at = NULL; hr__map_next(line + length + 1, ',', &at, word, sizeof word);)
+  char path[HR_MAP_PATH], known[HR_MAP_PATH], words[HR_MAP_PATH], word[HR_MAP_PATH];
+  hr_doc_node absent;
+  const hr_doc_node *node = hr__applied_find(r->file, row->keys, path);
+  if (is_silent(r, node)) node = absent_of(row, &absent);
+  if (!node) return SILENT;
+  for (const char *last = NULL; hr__map_line(row->words, &last, known, words);)
+    for (const char *at = NULL; strcmp(known, value) == 0 && hr__map_next(words, ',', &at, word, sizeof word);)
       if (word_is(row, word, node)) return YES;
-  }
   return NO;
 }
 
+/* Whether a setting is read by a row: where it has rows that are only read, by these. */
 static bool row_of(const reader *r, const hr_map_key *row, const char *setting) {
-  bool reads = hr__map_reads(r->file->map, setting);
-  return row->setting && strcmp(row->setting, setting) == 0 && (row->use == HR_MAP_READ || !reads);
+  const hr_map *map = r->file->map;
+  bool reads = row->use == HR_MAP_READ;
+  if (!row->setting || strcmp(row->setting, setting) != 0) return false;
+  for (size_t i = 0; i < map->count && !reads; i++)
+    if (map->keys[i].use == HR_MAP_READ && strcmp(map->keys[i].setting, setting) == 0) return false;
+  return true;
 }
 
 /* The value that all rows of a setting agree on: *value stays NULL where there is none; *said: any row says anything.
@@ -117,9 +116,9 @@ static bool row_of(const reader *r, const hr_map_key *row, const char *setting) 
 static void choice_find(const reader *r, const char *setting, const hr_map_key *first, char value[HR_MAP_PATH],
                         bool *found, bool *said) {
   const hr_map *map = r->file->map;
+  char words[HR_MAP_PATH];
   *found = *said = false;
-  for (const char *last = NULL; !*found && hr__map_next(first->words, '|', &last, value, HR_MAP_PATH);) {
-    value[strcspn(value, "=")] = '\0';
+  for (const char *last = NULL; !*found && hr__map_line(first->words, &last, value, words);) {
     bool agreed = true, any = false;
     for (size_t i = 0; i < map->count; i++) {
       if (!row_of(r, &map->keys[i], setting)) continue;
@@ -135,12 +134,10 @@ static void choice_find(const reader *r, const char *setting, const hr_map_key *
 /* The words that could stand there, as the reason why another one cannot be planned for. */
 static const char *words_list(const reader *r, const hr_map_key *row) {
   const char *list = hr__arena_text(r->arena, "cannot be planned for, beside what its other keys say; known are");
-  char line[HR_MAP_PATH], before[HR_MAP_PATH] = "";
-  for (const char *last = NULL; list && hr__map_next(row->words, '|', &last, line, sizeof line);) {
-    char *word = strchr(line, '=') + 1;
+  char value[HR_MAP_PATH], word[HR_MAP_PATH], before[HR_MAP_PATH] = "";
+  for (const char *last = NULL; list && hr__map_line(row->words, &last, value, word);) {
     word[strcspn(word, ",")] = '\0';
-    bool first = last == row->words, again = !first && strcmp(word, before) == 0;
-    if (!again) list = hr__arena_format(r->arena, "%s%s %s", list, first ? "" : ",", word);
+    if (strcmp(word, before) != 0) list = hr__arena_format(r->arena, "%s%s %s", list, *before ? "," : "", word);
     snprintf(before, sizeof before, "%s", word);
   }
   return list;
@@ -188,29 +185,33 @@ static bool trait_word(const char *word, const hr_doc_node *node) {
 
 /* The first of its keys with one of its words, by its path; NULL: the config has not what the trait tells of. */
 static const hr_doc_node *trait_find(const reader *r, const hr_map_trait *trait, char path[HR_MAP_PATH]) {
+  static const hr_doc_node nothing = {.kind = HR_DOC_SCALAR, .text = "is not there"};
   char key[HR_MAP_PATH], word[HR_MAP_PATH];
-  const hr_config *config = &r->file->config;
-  if (trait->unless && hr__config_find(config, trait->unless)) return NULL;
+  if (trait->unless && hr__config_find(&r->file->config, trait->unless)) return NULL;
   for (const char *last = NULL; hr__map_next(trait->keys, '|', &last, key, sizeof key);) {
-    if (!hr__map_locate(r->file->map, config, key, path)) continue;
-    const hr_doc_node *node = hr__config_find(config, path);
-    for (const char *at = NULL; hr__map_next(trait->words, '|', &at, word, sizeof word);)
-      if (trait_word(word, node)) return node;
+    const hr_doc_node *node = hr__applied_find(r->file, key, path);
+    for (const char *at = NULL; hr__map_next(trait->words, '|', &at, word, sizeof word);) {
+      bool is_not = word[0] == '!';
+      if ((node && trait_word(word + is_not, node)) != is_not) return node ? node : &nothing;
+    }
   }
   return NULL;
+}
+
+hr_status hr__reading_trait(hr_reading *reading, hr_trait trait, hr_arena *arena, hr_error *err) {
+  if (hr__arena_grow(arena, (void **)&reading->traits, &reading->cap_traits, reading->n_traits, sizeof trait) != 0)
+    return hr__nomem(err);
+  reading->traits[reading->n_traits++] = trait;
+  return HR_OK;
 }
 
 static hr_status trait_read(reader *r, const hr_map_trait *trait) {
   char path[HR_MAP_PATH];
   const hr_doc_node *node = trait_find(r, trait, path);
-  hr_reading *out = r->out;
   if (!node) return HR_OK;
-  if (hr__arena_grow(r->arena, (void **)&out->traits, &out->cap_traits, out->n_traits, sizeof *out->traits) != 0)
-    return hr__nomem(r->err);
-  hr_trait *found = &out->traits[out->n_traits++];
-  *found = (hr_trait){trait, hr__arena_text(r->arena, path), node->kind == HR_DOC_SCALAR ? node->text : "...",
-                      place_of(r, node)};
-  return found->key && found->place ? HR_OK : hr__nomem(r->err);
+  const char *shown = node->kind == HR_DOC_SCALAR && *node->text ? node->text : "...";
+  hr_trait found = {trait, hr__arena_text(r->arena, path), shown, place_of(r, node)};
+  return found.key && found.place ? hr__reading_trait(r->out, found, r->arena, r->err) : hr__nomem(r->err);
 }
 
 /* --- numbers ------------------------------------------------------------------------------------------------------ */
@@ -263,7 +264,7 @@ static hr_status number_read(reader *r, const hr_map_key *row) {
   bool whole = strcmp(row->setting, "model.adapters.dropout") != 0 && !is_of_sgd(row->setting);
   hr_said said = {.setting = row->setting};
   const hr_doc_node *node = node_find(r, row->keys, &said.key);
-  hr_doc_node absent = {.kind = HR_DOC_SCALAR, .text = row->absent};
+  hr_doc_node absent;
   double number = 0;
   if (node && node->kind != HR_DOC_SCALAR) return HR_OK;
   if (node && row->automatic && strcmp(node->text, "auto") == 0) {
@@ -275,8 +276,8 @@ static hr_status number_read(reader *r, const hr_map_key *row) {
     said.reason = "is no limit, so how long samples get is not said";
     return say(r, said, node);
   }
-  const hr_doc_node *from = is_silent(r, node) ? &absent : node;
-  if (from == &absent && (!row->absent || strcmp(row->absent, "*") == 0)) return HR_OK;
+  const hr_doc_node *from = is_silent(r, node) ? absent_of(row, &absent) : node;
+  if (!from) return HR_OK;
   said.reason = number_reason(from, whole, number_most(row->setting), r->file->map->coerces, &number);
   if (!said.reason)
     said.value =
@@ -288,14 +289,10 @@ static hr_status number_read(reader *r, const hr_map_key *row) {
 
 /* Adds the names that a word of a row stands for, "a+b", or the word itself. */
 static hr_status target_add(reader *r, const hr_map_key *row, const char *word, const char **list) {
-  char line[HR_MAP_PATH], name[HR_MAP_PATH];
-  const char *names = word;
-  for (const char *last = NULL; row->words && hr__map_next(row->words, '|', &last, line, sizeof line);) {
-    char *is = strchr(line, '=');
-    if (strcmp(is + 1, word) != 0) continue;
-    *is = '\0';
-    names = line;
-  }
+  char known[HR_MAP_PATH], its[HR_MAP_PATH], name[HR_MAP_PATH], names[HR_MAP_PATH];
+  snprintf(names, sizeof names, "%s", word);
+  for (const char *last = NULL; hr__map_line(row->words, &last, known, its);)
+    if (strcmp(its, word) == 0) snprintf(names, sizeof names, "%s", known);
   for (const char *last = NULL; hr__map_next(names, '+', &last, name, sizeof name);) {
     *list = *list ? hr__arena_format(r->arena, "%s, %s", *list, name) : hr__arena_text(r->arena, name);
     if (!*list) return hr__nomem(r->err);
@@ -327,15 +324,13 @@ static hr_status targets_read(reader *r) {
     const hr_map_key *row = &map->keys[i];
     if (!row_of(r, row, TARGETS)) continue;
     const hr_doc_node *node = node_find(r, row->keys, &key);
-    hr_doc_node absent = {.kind = HR_DOC_SCALAR, .text = row->absent};
+    hr_doc_node absent;
     if (!said.key) said.key = key;
-    if (node && node->kind == HR_DOC_MAP) continue;
-    if (!node || hr__doc_is_null(node)) {
-      if (strcmp(row->absent, "*") != 0 && !list) HR_TRY(row_targets(r, row, &absent, &list));
-      continue;
-    }
-    if (!at) at = node, said.key = key;
-    HR_TRY(row_targets(r, row, node, &list));
+    bool there = node && !hr__doc_is_null(node);
+    if (there && node->kind == HR_DOC_MAP) continue;
+    if (there && !at) at = node, said.key = key;
+    const hr_doc_node *from = there ? node : list ? NULL : absent_of(row, &absent);
+    if (from) HR_TRY(row_targets(r, row, from, &list));
   }
   if (!list) return HR_OK;
   if (strpbrk(list, "\\()^$?{}[]|"))
@@ -360,9 +355,10 @@ hr_status hr__reading_refuse(const hr_reading *reading, bool torch, hr_error *er
 }
 
 bool hr__reading_pinned(const hr_reading *reading, const char *setting) {
-  for (size_t i = 0; i < reading->n_traits; i++)
-    if (reading->traits[i].of->effect == HR_TRAIT_PINS && strcmp(reading->traits[i].of->text, setting) == 0)
-      return true;
+  for (size_t i = 0; i < reading->n_traits; i++) {
+    const char *pins = reading->traits[i].of->pins;
+    if (pins && strcmp(pins, setting) == 0) return true;
+  }
   return false;
 }
 
@@ -376,133 +372,35 @@ static bool is_read(const char *setting) {
   return true;
 }
 
-static hr_status file_read(reader *r) {
-  const hr_map *map = r->file->map;
+hr_status hr__reading_file(const hr_applied_file *file, hr_arena *arena, hr_reading *out, hr_error *err) {
+  reader r = {file, arena, out, err};
+  const hr_map *map = file->map;
   for (size_t i = 0; i < map->count; i++) {
     const hr_map_key *row = &map->keys[i];
-    bool before = !row->setting || row->ranks || !is_read(row->setting) || !row_of(r, row, row->setting);
+    bool before = !row->setting || row->ranks || !is_read(row->setting) || !row_of(&r, row, row->setting);
     for (size_t k = 0; k < i && !before; k++)
-      before = row_of(r, &map->keys[k], row->setting);
+      before = row_of(&r, &map->keys[k], row->setting);
     char path[HR_MAP_PATH];
-    if (before || (is_of_sgd(row->setting) && !by_sgd(r))) continue;
-    if (row->where && !trait_find(r, row->where, path)) continue;
+    if (before || (is_of_sgd(row->setting) && !by_sgd(&r))) continue;
+    if (row->where && !trait_find(&r, row->where, path)) continue;
     if (strcmp(row->setting, TARGETS) == 0)
-      HR_TRY(targets_read(r));
+      HR_TRY(targets_read(&r));
     else
-      HR_TRY(row->words ? choice_read(r, row) : number_read(r, row));
+      HR_TRY(row->words ? choice_read(&r, row) : number_read(&r, row));
   }
   for (size_t i = 0; i < map->n_traits; i++)
-    HR_TRY(trait_read(r, &map->traits[i]));
-  return HR_OK;
-}
-
-/* A config of DeepSpeed's that has no stage of ZeRO is a trait that stops, at what it has in its place. */
-static hr_status engine_read(reader *r) {
-  static const hr_map_trait plain = {.effect = HR_TRAIT_UNKNOWN,
-                                     .keys = "zero_optimization.stage",
-                                     .text = "what DeepSpeed holds without ZeRO is not modelled"};
-  const char *key;
-  hr_reading *out = r->out;
-  size_t before = out->n_traits;
-  HR_TRY(file_read(r));
-  if (hr__reading_find(out, "engine.trainer")) return HR_OK;
-  for (size_t i = before; i < out->n_traits; i++)
-    if (out->traits[i].of->effect == HR_TRAIT_UNKNOWN) return HR_OK;
-  if (hr__arena_grow(r->arena, (void **)&out->traits, &out->cap_traits, out->n_traits, sizeof *out->traits) != 0)
-    return hr__nomem(r->err);
-  const hr_doc_node *node = node_find(r, plain.keys, &key);
-  bool shown = node && node->kind == HR_DOC_SCALAR && *node->text;
-  out->traits[out->n_traits++] = (hr_trait){&plain, key,
-                                            shown  ? node->text
-                                            : node ? "..."
-                                                   : "is not there",
-                                            place_of(r, node)};
-  return key && out->traits[out->n_traits - 1].place ? HR_OK : hr__nomem(r->err);
-}
-
-/* Reads files of one map, or of all others. */
-static hr_status files_read(const hr_applied_file *files, size_t count, const hr_map *map, bool others, hr_arena *arena,
-                            hr_reading *out, hr_error *err) {
-  for (size_t f = 0; f < count; f++) {
-    reader r = {&files[f], arena, out, err};
-    if (!files[f].map->lists && (files[f].map == map) != others) HR_TRY(others ? file_read(&r) : engine_read(&r));
-  }
-  return HR_OK;
-}
-
-/* Of a file that is there what is wrong with it, and where. */
-static hr_status broken_tell(hr_trait *trait, const hr_error *why, hr_arena *arena, hr_error *err) {
-  hr_map_trait *of = hr__arena_array(arena, 1, sizeof *of);
-  if (!of) return hr__nomem(err);
-  *of = *trait->of;
-  of->text = hr__arena_text(arena, why->message);
-  trait->of = of;
-  if (*why->place) trait->place = hr__arena_text(arena, why->place);
-  return of->text && trait->place ? HR_OK : hr__nomem(err);
-}
-
-/* The config that a file names, read as one of `map`. One that cannot be is a trait that stops. */
-static hr_status named_read(const hr_applied_file *file, const hr_map *map, hr_arena *arena, hr_reading *out,
-                            hr_error *err) {
-  static const hr_map_trait unread = {
-      .effect = HR_TRAIT_UNKNOWN,
-      .text = "no file is there of this name, and what it makes of the run is not known without"};
-  char path[HR_MAP_PATH];
-  hr_error why = {0};
-  reader r = {file, arena, out, err};
-  for (size_t i = 0; i < file->map->n_traits; i++) {
-    const hr_map_trait *trait = &file->map->traits[i];
-    const hr_doc_node *node = NULL;
-    if (trait->effect == HR_TRAIT_NAMES && hr__map_named(trait->text) == map) node = trait_find(&r, trait, path);
-    if (!node) continue;
-    hr_applied_file *named = hr__arena_array(arena, 1, sizeof *named);
-    if (!named) return hr__nomem(err);
-    if (node->kind == HR_DOC_SCALAR && hr__reading_named(file, node->text, arena, named, &why)) {
-      named->map = map;
-      reader other = {named, arena, out, err};
-      return engine_read(&other);
-    }
-    size_t before = out->n_traits;
-    HR_TRY(trait_read(&r, trait));
-    if (out->n_traits == before) continue;
-    out->traits[before].of = &unread;
-    if (*why.message) HR_TRY(broken_tell(&out->traits[before], &why, arena, err));
-  }
-  return HR_OK;
-}
-
-/* The configs of DeepSpeed's that files name, unless one of it is among them. */
-static hr_status all_named_read(const hr_applied_file *files, size_t count, hr_arena *arena, hr_reading *out,
-                                hr_error *err) {
-  const hr_map *engine = hr__map_named("deepspeed");
-  bool given = false;
-  for (size_t f = 0; f < count; f++)
-    given |= files[f].map == engine;
-  for (size_t f = 0; f < count && !given; f++)
-    HR_TRY(named_read(&files[f], engine, arena, out, err));
+    HR_TRY(trait_read(&r, &map->traits[i]));
   return HR_OK;
 }
 
 hr_status hr__reading_make(const hr_applied_file *files, size_t count, hr_arena *arena, hr_reading *out,
                            hr_error *err) {
   const hr_map *engine = hr__map_named("deepspeed");
-  HR_TRY(all_named_read(files, count, arena, out, err));
-  HR_TRY(files_read(files, count, engine, false, arena, out, err));
-  return files_read(files, count, engine, true, arena, out, err);
-}
-
-hr_status hr__reading_agree(const hr_applied_file *files, size_t count, hr_arena *arena, hr_error *err) {
-  static const char *const settings[] = {"training.batch_size", "training.gradient_accumulation"};
-  hr_reading named = {0}, own = {0};
-  HR_TRY(all_named_read(files, count, arena, &named, err));
-  HR_TRY(files_read(files, count, NULL, true, arena, &own, err));
-  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-    const hr_said *a = hr__reading_find(&named, settings[i]), *b = hr__reading_find(&own, settings[i]);
-    if (!a || !b || !a->shown || !b->shown || !a->value || !b->value || strcmp(a->value, b->value) == 0) continue;
-    return hr__fail(err, HR_BAD_INPUT, a->place, "name that file in --to as well, or write auto there",
-                    "%s: %.20s stays, as the file is not in --to, and %s at %.100s would be %.20s", a->key, a->shown,
-                    b->key, b->place, b->value);
-  }
+  HR_TRY(hr__reading_named(files, count, arena, out, err));
+  for (int others = 0; others < 2; others++)
+    for (size_t f = 0; f < count; f++)
+      if (!files[f].map->lists && (files[f].map != engine) == others)
+        HR_TRY(hr__reading_file(&files[f], arena, out, err));
   return HR_OK;
 }
 

@@ -49,9 +49,13 @@ bool hr__reading_writable(const hr_applied_file *files, size_t count, const char
  * memory is not known with. */
 hr_status hr__reading_refuse(const hr_reading *reading, bool torch, hr_error *err);
 
-/* named.c. A config by the path that another one has for it, from the folder that the process runs in, or one that the
- * other config lies in; its map is not looked for. False: it is not there, or (`why` has a message) cannot be read. */
-bool hr__reading_named(const hr_applied_file *by, const char *path, hr_arena *arena, hr_applied_file *out,
-                       hr_error *why);
+/* Of the steps above: what one file says and has, and a trait more. */
+hr_status hr__reading_file(const hr_applied_file *file, hr_arena *arena, hr_reading *out, hr_error *err);
+hr_status hr__reading_trait(hr_reading *reading, hr_trait trait, hr_arena *arena, hr_error *err);
+/* named.c. What the configs of DeepSpeed's say that files name, unless one of it is among these. */
+hr_status hr__reading_named(const hr_applied_file *files, size_t count, hr_arena *arena, hr_reading *out,
+                            hr_error *err);
+/* A file as a config, whose map is not looked for. False: `why` tells. */
+bool hr__reading_open(const char *name, hr_arena *arena, hr_applied_file *out, hr_error *why);
 
 #endif

@@ -8,7 +8,6 @@
 
 #include "apply/apply.h"
 #include "apply/reading.h"
-#include "format/file.h"
 
 #define ADAPTERS "model.adapters"
 #define QUANTIZE "model.quantize"
@@ -25,23 +24,14 @@ typedef struct taking {
 
 /* Files that cannot be read, or are of no kind that is known, say nothing here; applying to them says why. */
 static hr_status files_read(taking *t, hr_error *err) {
-  const hr_map *map = t->from->map;
   t->files = hr__arena_array(t->arena, t->from->n_files, sizeof *t->files);
   if (!t->files) return hr__nomem(err);
   for (size_t i = 0; i < t->from->n_files; i++) {
     hr_applied_file *file = &t->files[t->n_files];
-    const char *path = t->from->files[i];
-    char *text, real[PATH_MAX];
-    size_t bytes;
     hr_error why;
-    *file = (hr_applied_file){0};
-    if (hr__file_read(path, HR_DOC_MAX_BYTES, t->arena, &text, &bytes, &why) == HR_OK &&
-        hr__config_parse(path, text, bytes, t->arena, &file->config, &why) == HR_OK) {
-      const hr_map *guess = hr__map_guess(&file->config, map && hr__map_named(map->name) == map ? map : NULL);
-      file->map = map && !(guess && hr__map_named(map->name) == map) ? map : guess;
-      file->config.real = realpath(path, real) ? hr__arena_text(t->arena, real) : NULL;
-      if (file->map && file->map != hr__map_named("headroom")) t->n_files++;
-    }
+    if (!hr__reading_open(t->from->files[i], t->arena, file, &why)) continue;
+    file->map = hr__map_of(&file->config, t->from->map);
+    if (file->map && file->map != hr__map_named("headroom")) t->n_files++;
   }
   return hr__reading_make(t->files, t->n_files, t->arena, &t->reading, err);
 }

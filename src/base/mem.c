@@ -119,6 +119,13 @@ void hr__arena_fini(hr_arena *arena) {
   *arena = (hr_arena){0};
 }
 
+uint64_t hr__arena_bytes(const hr_arena *arena) {
+  uint64_t bytes = 0;
+  for (const struct hr_arena_chunk *chunk = arena->chunk; chunk; chunk = chunk->older)
+    bytes += ARENA_HEADER + chunk->capacity;
+  return bytes;
+}
+
 static void *arena_take(hr_arena *arena, size_t bytes) {
   size_t stride;
 #ifdef ARENA_POISONED

@@ -38,6 +38,7 @@ typedef struct hr_arena {
 void hr__arena_init(hr_arena *arena);
 void hr__arena_fini(hr_arena *arena);
 void *hr__arena_alloc(hr_arena *arena, size_t bytes); /* 16-byte aligned, zeroed; NULL when out of memory */
+uint64_t hr__arena_bytes(const hr_arena *arena);      /* that it has taken from the heap */
 void *hr__arena_array(hr_arena *arena, size_t count, size_t size); /* checked product, zeroed */
 void *hr__arena_room(hr_arena *arena, size_t count,
                      size_t size);                       /* the same, holding anything: for what is filled whole */

@@ -182,6 +182,11 @@ void hr__path_clean(char *path) {
   *to = '\0';
 }
 
+bool hr__text_ends(const char *text, const char *ending) {
+  size_t length = strlen(text), of_ending = strlen(ending);
+  return length >= of_ending && strcmp(text + length - of_ending, ending) == 0;
+}
+
 size_t hr__text_distance(const char *a, const char *b) {
   enum { LONGEST = 128 }; /* what lies beyond counts as wholly different: names are far shorter */
   size_t a_length = strlen(a), b_length = strlen(b);

@@ -33,6 +33,9 @@ size_t hr__text_fit(const char *text, size_t columns);
  * word behind it ("--set a=b") stay together, and so does a command ("headroom plan ..."), which is to be copied. */
 void hr__text_wrap(const char *text, size_t column, size_t indent, size_t columns, FILE *to);
 
+/* Whether a text ends in `ending`. */
+bool hr__text_ends(const char *text, const char *ending);
+
 /* A path in place without what says nothing: "a//b/./" becomes "a/b". ".." stays, and so does "./" at the beginning,
  * which says that it is no name. */
 void hr__path_clean(char *path);

@@ -45,20 +45,6 @@ static void edit_print(const hr_edit *edit, hr_style style, FILE *to) {
   }
 }
 
-/* A section that was put in is told key by key. */
-static void leaves_print(const hr_applied_file *file, const hr_edit *edit, hr_style style, FILE *to) {
-  const hr_applied_new *leaf = hr__applied_leaf(file, edit, NULL);
-  if (!leaf) edit_print(edit, style, to);
-  for (; leaf; leaf = hr__applied_leaf(file, edit, leaf)) {
-    char path[2 * HR_MAP_PATH];
-    snprintf(path, sizeof path, "%s.%s", leaf->section, leaf->rest);
-    hr_edit one = *edit;
-    one.path = path;
-    one.now = leaf->text;
-    edit_print(&one, style, to);
-  }
-}
-
 void hr__applied_print(const hr_cli *cli, const hr_applied *a, FILE *to) {
   hr_style style = hr__cli_style(cli, to);
   for (size_t f = 0; f < a->n_files; f++) {
@@ -67,8 +53,12 @@ void hr__applied_print(const hr_cli *cli, const hr_applied *a, FILE *to) {
     fprintf(to, "%s (", style.end);
     print_escaped(a->files[f].map->name, SIZE_MAX, to);
     fputs(")\n", to);
-    for (size_t i = 0; i < a->files[f].count; i++)
-      leaves_print(&a->files[f], &a->files[f].edits[i], style, to);
+    for (size_t i = 0; i < a->files[f].count; i++) {
+      char path[HR_APPLIED_PATH];
+      hr_edit told;
+      for (const void *last = NULL; hr__applied_told(&a->files[f], &a->files[f].edits[i], &last, path, &told);)
+        edit_print(&told, style, to);
+    }
   }
   for (size_t i = 0; i < a->n_notes; i++) {
     const hr_applied_note *note = &a->notes[i];

@@ -20,19 +20,29 @@ static void option_print(const hr_cli_option *option, FILE *to) {
   wrapped(option->meaning, (size_t)width, 2 + HEAD, to);
 }
 
-/* A command of the shell, on two lines where it is too long for one. */
-static void example_print(const char *program, const char *line, size_t length, FILE *to) {
-  size_t column = (size_t)fprintf(to, "  %s", program), end = column + 1 + length;
-  for (size_t word; length > 0; line += word, length -= word) {
-    word = 1 + strcspn(line + 1, " \n");
-    if (word > length) word = length;
+/* The bytes of the next word of a command, with the blank before it; what stands in quotes is of one word. */
+static size_t word_length(const char *line) {
+  size_t length = 1;
+  for (char quote = 0; line[length] && (quote || line[length] != ' '); length++)
+    if (strchr("\"'", line[length]) && (!quote || quote == line[length])) quote = quote ? 0 : line[length];
+  return length;
+}
+
+/* A command of the shell, on several lines where it is too long for one: an option stays beside its value. */
+static void example_print(const char *program, const char *line, FILE *to) {
+  const char *slash = strrchr(program, '/');
+  if (slash && strlen(program) > COLUMNS - 4) program = slash + 1; /* no line has room for it and " \" */
+  size_t column = (size_t)fprintf(to, "  %s", program);
+  while (*line) {
+    size_t word = word_length(line);
     bool option = strncmp(line, " --", 3) == 0;
-    size_t with_value = option && word < length ? word + 1 + strcspn(line + word + 1, " \n") : word;
-    if (option && end > COLUMNS && column + with_value + 2 > COLUMNS) {
-      column = (size_t)fprintf(to, " \\\n%*s", EXAMPLE - 1, "") - 3;
-      end = column + length;
+    if (option && line[word] && strncmp(line + word, " --", 3) != 0) word += word_length(line + word);
+    if (column + word + (line[word] ? 2 : 0) > COLUMNS && column > EXAMPLE) {
+      fprintf(to, " \\\n%*s", EXAMPLE - 1, "");
+      column = EXAMPLE - 1;
     }
     column += (size_t)fprintf(to, "%.*s", (int)word, line);
+    line += word;
   }
   fputc('\n', to);
 }
@@ -44,7 +54,7 @@ static void examples_print(const char *program, const char *examples, FILE *to) 
     size_t length = strcspn(line, "\n");
     char text[512];
     snprintf(text, sizeof text, " %.*s", (int)length, line);
-    example_print(program, text, strlen(text), to);
+    example_print(program, text, to);
     line += length + (line[length] != '\0');
   }
 }

@@ -16,6 +16,16 @@
 #include "cli/waiting.h"
 #include "dev/gpus.h"
 #include "job/answer.h"
+#include "job/engine.h"
+
+static void idle_tell(const hr_cli *cli, const hr_recipe *recipe) {
+  hr_error idle = {0};
+  if (cli->quiet || cli->json || !hr__engine_idle(recipe, &idle)) return;
+  char text[sizeof idle.place + sizeof idle.message + sizeof idle.remedy + 8];
+  snprintf(text, sizeof text, "%s: %s; %s", idle.place, idle.message, idle.remedy);
+  fputc('\n', stderr);
+  hr__cli_tell(cli, stderr, "", "remark:", text);
+}
 
 void hr__plan_remark(const hr_cli *cli, const hr_job *job) {
   if (cli->quiet || cli->json || job->facts.kind != HR_CPU) return;
@@ -84,6 +94,7 @@ hr_status hr__plan_show(hr_cli *cli, const hr_job *job, json_t **answer, hr_erro
       hr__cli_tell(cli, stderr, "", "remark:", text);
     }
     hr__plan_remark(cli, job);
+    idle_tell(cli, job->recipe);
   }
   cli->answered = !fits; /* the table or the object has said it */
   return fits ? HR_OK : HR_NO_FIT;

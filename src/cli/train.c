@@ -155,6 +155,7 @@ static hr_status train_run(hr_cli *cli, hr_error *err) {
   size_t count;
   HR_TRY(hr__stages_list(&source, &cli->arena, &stages, &count, err));
   if (count > 0) return hr__train_stages(cli, stages, count, folder, err);
+  HR_TRY(hr__train_alone(cli, &source, folder, err));
   return hr__train_source(cli, &source, &(hr_train_places){.folder = folder, .begin = hr__cli_value(cli, "begin")},
                           NULL, err);
 }

@@ -17,7 +17,9 @@ hr_status hr__train_source(hr_cli *cli, const hr_job_source *source, const hr_tr
                            hr_error *err);
 bool hr__train_has_result(hr_status status); /* of a run that came to an end of its own */
 
-/* train_stages.c: all of them, in folders below `folder`. */
+/* train_stages.c: a remark where one stage is trained alone, and begins without what those before it train. */
+hr_status hr__train_alone(hr_cli *cli, const hr_job_source *source, const char *folder, hr_error *err);
+/* All of them, in folders below `folder`. */
 hr_status hr__train_stages(hr_cli *cli, const hr_stage *stages, size_t count, const char *folder, hr_error *err);
 
 #endif

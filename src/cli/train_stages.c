@@ -86,6 +86,23 @@ static hr_status stages_answer(hr_cli *cli, json_t *answers, hr_error *err) {
   return hr__cli_put_json(all, err);
 }
 
+hr_status hr__train_alone(hr_cli *cli, const hr_job_source *source, const char *folder, hr_error *err) {
+  const char *befores;
+  bool holds;
+  HR_TRY(hr__stage_befores(source, &cli->arena, &befores, err));
+  if (!befores || hr__cli_value(cli, "begin")) return HR_OK;
+  HR_TRY(hr__store_holds_run(folder, &holds, err));
+  if (holds) return HR_OK; /* it goes on, or is refused */
+  const char *text =
+      hr__arena_format(&cli->arena,
+                       "this stage goes on from %s, and begins here without what %s: leave --stage out to "
+                       "train them all in order, or --begin DIR takes the weights of a run",
+                       befores, strchr(befores, ',') ? "they have learned" : "that one has learned");
+  if (!text) return hr__nomem(err);
+  hr__cli_tell(cli, stderr, hr__cli_style(cli, stderr).yellow, "warning:", text);
+  return HR_OK;
+}
+
 hr_status hr__train_stages(hr_cli *cli, const hr_stage *stages, size_t count, const char *folder, hr_error *err) {
   staged s = {.stages = stages, .count = count, .folders = hr__arena_array(&cli->arena, count, sizeof *s.folders)};
   if (!s.folders) return hr__nomem(err);

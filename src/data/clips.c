@@ -41,6 +41,7 @@ static hr_status clips_begin(hr_clips *c, const hr_source_request *request, hr_e
   HR_TRY(hr__trace_file(&c->file, &c->trace, err));
   HR_TRY(hr__clips_rows(c, request, err));
   HR_TRY(hr__clips_films(c, request, err));
+  HR_TRY(hr__clips_arrays(c, err));
   HR_TRY(hr__bad_rows_judge(&c->bad, err));
   if (!hr__samples_suffice(request, c->count))
     return hr__fail(err, HR_BAD_INPUT, c->file.path, "give it more rows", "%zu samples are too few", c->count);

@@ -56,7 +56,7 @@ typedef struct hr_clips {
   uint64_t held;
   hr_arena arena;
   hr_bad_rows bad;
-  hr_trace trace;    /* of the rows, and of the films */
+  hr_trace trace;    /* of the rows, of films and of arrays */
   uint64_t decoding; /* bytes while films were decoded, just now */
   char remark[640];
 } hr_clips;
@@ -71,6 +71,8 @@ hr_status hr__clip_refuse(const hr_clips *c, uint64_t line, const hr_error *why,
 /* Decodes films by several threads, both streams of a recording side by side; takes recordings out whose films are no
  * good. */
 hr_status hr__clips_films(hr_clips *c, const hr_source_request *request, hr_error *err);
+/* Takes arrays into the trace: whole, or of many that are large together the ends. */
+hr_status hr__clips_arrays(hr_clips *c, hr_error *err);
 /* Frames as planes [C, T, H, W]; zeros without a video. Masks are 1 where they are not 0, those of films where they are
  * rather bright than dark. */
 hr_status hr__clip_read(const hr_clip_video *video, int kind, const hr_field *field, uint8_t *to, hr_error *err);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/mem.h"
 #include "data/clips.h"
@@ -123,6 +124,38 @@ hr_status hr__clips_films(hr_clips *c, const hr_source_request *request, hr_erro
   hr__free(tasks);
   hr__free(lines);
   return status;
+}
+
+/* ---- arrays ---- */
+
+static uint64_t arrays_bytes(const hr_clips *c) {
+  uint64_t all = 0;
+  struct stat facts;
+  for (size_t i = 0; i < c->count; i++)
+    for (int k = 0; k < HR_CLIP_VIDEOS; k++) {
+      const hr_clip_video *v = &c->list[i].video[k];
+      if (v->path && !v->film && stat(v->path, &facts) == 0) all += (uint64_t)facts.st_size;
+    }
+  return all;
+}
+
+static hr_status array_trace(hr_clips *c, const hr_clip_video *v, bool whole, hr_error *err) {
+  hr_data_file file;
+  hr_trace trace;
+  if (!v->path || v->film) return HR_OK;
+  HR_TRY(hr__data_file_at(v->path, &file, err));
+  hr_status status = whole ? hr__trace_file(&file, &trace, err) : hr__trace_ends(&file, &trace, err);
+  hr__data_file_close(&file);
+  if (status == HR_OK) hr__trace_add(&c->trace, &trace);
+  return status;
+}
+
+hr_status hr__clips_arrays(hr_clips *c, hr_error *err) {
+  bool whole = arrays_bytes(c) <= HR_TRACE_WHOLE_BYTES;
+  for (size_t i = 0; i < c->count; i++)
+    for (int k = 0; k < HR_CLIP_VIDEOS; k++)
+      HR_TRY(array_trace(c, &c->list[i].video[k], whole, err));
+  return HR_OK;
 }
 
 /* ---- frames ---- */

@@ -8,6 +8,7 @@ struct hr_row_makers {
   int threads;
   hr_row_maker *makers; /* one for each thread */
   hr_chat *chats;
+  uint64_t *rendered; /* by each thread: bytes of the largest row */
   hr_rows *rows;
   hr_row_batch batches[2]; /* one is made into ids while the other is read */
   int now;                 /* which is to be given next */
@@ -17,7 +18,8 @@ struct hr_row_makers {
 static hr_status makers_fill(hr_row_makers *m, const hr_row_way *way, hr_error *err) {
   m->makers = hr__alloc_zero((size_t)m->threads, sizeof *m->makers);
   m->chats = hr__alloc_zero((size_t)m->threads, sizeof *m->chats);
-  if (!m->makers || !m->chats) return hr__nomem(err);
+  m->rendered = hr__alloc_zero((size_t)m->threads, sizeof *m->rendered);
+  if (!m->makers || !m->chats || !m->rendered) return hr__nomem(err);
   for (int i = 0; i < m->threads; i++) {
     m->chats[i] = hr__chat_share(way->chat);
     m->makers[i] = (hr_row_maker){.tokenizer = way->tokenizer, .chat = &m->chats[i], .all = way->all};
@@ -53,7 +55,24 @@ void hr__row_makers_destroy(hr_row_makers *m) {
   }
   hr__free(m->makers);
   hr__free(m->chats);
+  hr__free(m->rendered);
   hr__free(m);
+}
+
+static uint64_t most(uint64_t a, uint64_t b) {
+  return a > b ? a : b;
+}
+
+uint64_t hr__row_makers_bytes(const hr_row_makers *m) {
+  uint64_t bytes = 0;
+  for (int i = 0; i < m->threads; i++)
+    bytes += hr__encoder_bytes(m->makers[i].encoder) + m->makers[i].piece.capacity + m->rendered[i];
+  for (int b = 0; b < 2; b++) {
+    bytes += m->batches[b].text_bytes;
+    for (size_t i = 0; i < HR_BATCH_ROWS; i++)
+      bytes += m->batches[b].rows[i].ids.capacity * sizeof *m->batches[b].rows[i].ids.items;
+  }
+  return bytes;
 }
 
 static void batch_read(hr_row_batch *b, hr_rows *rows) {
@@ -72,9 +91,10 @@ static void batch_read(hr_row_batch *b, hr_rows *rows) {
     if (row->place.byte - first >= HR_BATCH_BYTES) break;
   }
   b->last = b->status != HR_OK || !there;
+  b->text_bytes = most(b->text_bytes, hr__arena_bytes(&b->arena) + hr__rows_window(rows));
 }
 
-static void row_make(hr_row_maker *maker, hr_made_row *made) {
+static void row_make(hr_row_maker *maker, hr_made_row *made, uint64_t *rendered) {
   hr_arena arena; /* of what is rendered */
   made->status = HR_OK;
   if (!made->row.fields) return;
@@ -82,6 +102,7 @@ static void row_make(hr_row_maker *maker, hr_made_row *made) {
   made->why = (hr_error){0};
   hr__arena_init(&arena);
   made->status = hr__row_ids(maker, made->row.fields, &arena, &made->ids, &made->why);
+  *rendered = most(*rendered, hr__arena_bytes(&arena));
   hr__arena_fini(&arena);
 }
 
@@ -90,7 +111,7 @@ static void task_run(void *arg, int64_t task, int worker) {
   hr_row_makers *m = arg;
   hr_row_batch *now = &m->batches[m->now];
   if (task > 0)
-    row_make(&m->makers[worker], &now->rows[task - 1]);
+    row_make(&m->makers[worker], &now->rows[task - 1], &m->rendered[worker]);
   else if (!now->last)
     batch_read(&m->batches[!m->now], m->rows);
 }

@@ -27,6 +27,7 @@ typedef struct hr_row_batch {
   hr_status status; /* of reading the file, behind the rows that there are */
   hr_error err;
   hr_arena arena;
+  uint64_t text_bytes; /* the most that its rows have taken */
 } hr_row_batch;
 
 /* Threads, each with an encoder and a template of its own. */
@@ -39,6 +40,8 @@ typedef struct hr_row_way {
 } hr_row_way;
 hr_status hr__row_makers_create(const hr_row_way *way, int threads, hr_row_makers **out, hr_error *err);
 void hr__row_makers_destroy(hr_row_makers *makers); /* NULL is fine */
+/* The most that rows have taken on the heap so far: of text, what is rendered and looked at, and ids. */
+uint64_t hr__row_makers_bytes(const hr_row_makers *makers);
 
 /* Begins with a file: its first rows are read. */
 void hr__row_batches_begin(hr_row_makers *makers, hr_rows *rows);

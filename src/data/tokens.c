@@ -10,6 +10,7 @@
 
 #include "base/cache.h"
 #include "base/mem.h"
+#include "data/codec.h"
 #include "data/row_ids.h"
 #include "data/tokens_file.h"
 #include "data/tokens_rows.h"
@@ -142,6 +143,7 @@ typedef struct making {
   hr_tokens_writer *writer;
   hr_documents documents;
   hr_progress_of_files *progress;
+  uint64_t piece_bytes; /* of the longest piece */
 } making;
 
 static hr_status lines_make(making *m, const char *piece, size_t bytes, hr_error *err) {
@@ -188,6 +190,7 @@ static hr_status text_make(making *m, const hr_data_file *text, hr_error *err) {
   enum { PIECE = 64 << 20 };
   size_t room = text->bytes < PIECE ? (size_t)text->bytes : PIECE;
   char *piece = hr__alloc(room + 1);
+  if (room > m->piece_bytes) m->piece_bytes = room;
   hr_status status = piece ? HR_OK : hr__nomem(err);
   uint64_t lines = 0;
   for (uint64_t at = 0; at < text->bytes && status == HR_OK;) {
@@ -235,11 +238,12 @@ static hr_status tokens_make(const hr_data_files *texts, how *h, const char *pat
   hr_status status = hr__tokens_begin(path, &m.writer, err);
   if (status == HR_OK && h->documents == HR_DOCUMENT_ROWS) {
     hr_row_way way = {h->tokenizer, &h->chat, h->all};
-    status =
-        hr__rows_tokens(texts, &way, h->threads, h->bad_rows, &progress, m.writer, out->shown, sizeof out->shown, err);
+    status = hr__rows_tokens(texts, &way, h->threads, h->bad_rows, &progress, m.writer, out->shown, sizeof out->shown,
+                             &out->taken, err);
   } else if (status == HR_OK) {
     status = hr__encoder_create(h->tokenizer, &m.encoder, err);
     if (status == HR_OK) status = texts_make(&m, texts, err);
+    if (m.encoder) out->taken = m.piece_bytes + hr__encoder_bytes(m.encoder) + m.ids.capacity * sizeof *m.ids.items;
   }
   if (m.writer) status = hr__tokens_finish(m.writer, status, err);
   if (m.encoder) hr__encoder_destroy(m.encoder);
@@ -286,6 +290,7 @@ static hr_status tokens_find(const hr_source_request *request, how *h, const hr_
   }
   if (!there) {
     HR_TRY(tokens_make(texts, h, path, out, err));
+    out->taken += hr__codec_bytes(request->recipe).open;
     HR_TRY(hr__tokens_load(path, out, &most, &there, err));
     if (!there)
       return hr__fail(err, HR_IO, path, "look at the file system", "the tokens that were just written cannot be read");

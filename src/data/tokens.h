@@ -30,6 +30,7 @@ typedef struct hr_tokens {
   uint64_t rows, bad;     /* of documents that are rows: all of them, and those that were left out since they are bad */
   char shown[384];        /* the first bad ones with their places; empty where tokens were made before */
   const uint64_t *begins; /* on the heap; documents + 1 */
+  uint64_t taken;         /* while tokens were made: text, tokenizer and ids on the heap; 0: they were made before */
 } hr_tokens;
 
 static inline hr_document_list hr__tokens_documents(const hr_tokens *tokens) {
@@ -57,10 +58,11 @@ uint64_t hr__tokens_threads_bytes(const hr_recipe *recipe);
 hr_status hr__tokens_open(const hr_source_request *request, hr_documents documents, hr_tokens *out, hr_error *err);
 void hr__tokens_close(hr_tokens *tokens);
 
-/* Where documents begin: in memory while they are open, and once more while the list grows. */
+/* Where documents begin: in memory while they are open, and once more while the list grows, beside the longest row or
+ * piece of a text and what becomes of it. */
 static inline hr_data_bytes hr__tokens_bytes(const hr_tokens *tokens) {
   uint64_t bytes = (tokens->documents + 1) * sizeof *tokens->begins;
-  return (hr_data_bytes){.held = bytes, .making = bytes};
+  return (hr_data_bytes){.held = bytes, .making = bytes + tokens->taken};
 }
 
 /* Writes `count` tokens from `at` on, and behind each its target: the next one, or -1 where that is none. The last

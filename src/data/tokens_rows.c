@@ -67,12 +67,13 @@ static hr_status file_read(reading *r, const char *path, hr_error *err) {
 
 hr_status hr__rows_tokens(const hr_data_files *files, const hr_row_way *way, int threads, double allowed,
                           hr_progress_of_files *progress, hr_tokens_writer *writer, char *shown, size_t shown_bytes,
-                          hr_error *err) {
+                          uint64_t *taken, hr_error *err) {
   reading r = {.writer = writer, .progress = progress, .bad.allowed = allowed};
   HR_TRY(hr__row_makers_create(way, threads, &r.makers, err));
   hr_status status = HR_OK;
   for (size_t i = 0; i < files->count && status == HR_OK; i++)
     status = file_read(&r, files->list[i].path, err);
+  *taken = hr__row_makers_bytes(r.makers);
   hr__row_makers_destroy(r.makers);
   snprintf(shown, shown_bytes, "%s", r.bad.shown);
   if (status == HR_OK) hr__tokens_rows(writer, r.bad.rows, r.bad.bad);

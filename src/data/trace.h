@@ -19,6 +19,8 @@ typedef struct hr_trace {
 } hr_trace;
 
 hr_status hr__trace_file(const hr_data_file *file, hr_trace *out, hr_error *err);
+/* The same of one of many files, which are too large together: only its two ends are hashed, and the time counts. */
+hr_status hr__trace_ends(const hr_data_file *file, hr_trace *out, hr_error *err);
 /* The trace of files up to one more, in order. One file has its own. */
 void hr__trace_add(hr_trace *all, const hr_trace *one);
 

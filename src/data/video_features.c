@@ -11,6 +11,10 @@
 
 static const char magic[16] = "headroom featur1";
 
+/* Of what makes features, beside what their key tells: to be raised where its arithmetic gives other numbers, so that
+ * none are taken over that were made before. */
+enum { ARITHMETIC = 1 };
+
 typedef struct header {
   char magic[sizeof magic];
   int64_t frames, width;
@@ -105,6 +109,8 @@ static hr_status unit_path(hr_videos *v, size_t unit, const hr_features_maker *m
                              v->seed, s->made, s->made_frames, s->height, s->width, maker->hash, maker->width)
           : hr__arena_format(&f->arena, "%s %s %" PRId64, strrchr(v->files[unit].cache, '/'), maker->hash,
                              maker->width);
+  if (!text) return hr__nomem(err);
+  text = hr__arena_format(&f->arena, "%s arithmetic %d", text, ARITHMETIC);
   if (!text) return hr__nomem(err);
   hr__xxh128_hex(text, strlen(text), key);
   snprintf(name, sizeof name, "features-%s.bin", key);

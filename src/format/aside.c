@@ -1,12 +1,54 @@
 /* See aside.h. */
 #include "format/aside.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "format/file.h"
+
+/* NAME.PROCESS.NUMBER.tmp */
+static bool is_unfinished(const char *name) {
+  size_t length = strlen(name);
+  if (!hr__text_ends(name, ".tmp")) return false;
+  length -= strlen(".tmp");
+  for (int part = 0; part < 2; part++) {
+    size_t end = length;
+    while (length > 0 && strchr("0123456789", name[length - 1]))
+      length--;
+    if (length == end || length-- < 2 || name[length] != '.') return false;
+  }
+  return true;
+}
+
+/* Whoever makes a file holds its lock, which ends with the process: one that nobody holds will never be whole. */
+static void forsaken_remove(const char *folder, hr_arena *arena) {
+  DIR *entries = opendir(folder);
+  for (const struct dirent *entry; entries && (entry = readdir(entries));) {
+    if (!is_unfinished(entry->d_name)) continue;
+    const char *path = hr__arena_format(arena, "%s/%s", folder, entry->d_name);
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) unlink(path);
+    if (fd >= 0) close(fd);
+  }
+  if (entries) closedir(entries);
+}
+
+/* Opens it and takes its lock; again where another process has removed it in between. */
+static int unfinished_open(const char *path) {
+  struct stat facts;
+  for (;;) {
+    int fd = hr__file_calls.open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || flock(fd, LOCK_EX) != 0 || fstat(fd, &facts) != 0 || facts.st_nlink > 0) return fd;
+    hr__file_calls.close(fd);
+  }
+}
 
 hr_status hr__aside_begin(const char *path, size_t number, hr_arena *arena, hr_aside *out, hr_error *err) {
   const char *slash = strrchr(path, '/');
@@ -16,7 +58,8 @@ hr_status hr__aside_begin(const char *path, size_t number, hr_arena *arena, hr_a
                     .fd = -1};
   if (!folder || !out->path || !out->unfinished) return hr__nomem(err);
   HR_TRY(hr__file_make_folders(folder, err));
-  out->fd = hr__file_calls.open(out->unfinished, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (number == 0) forsaken_remove(folder, arena);
+  out->fd = unfinished_open(out->unfinished);
   return out->fd < 0 ? hr__fail_errno(err, out->unfinished, "write", errno) : HR_OK;
 }
 

@@ -1,5 +1,6 @@
 /* A file that is made beside its place and is there once it is whole: what is found under its name can be read, whoever
- * else makes the same at the same time, and whatever ends the one who makes it.
+ * else makes the same at the same time, and whatever ends the one who makes it. What one that was killed has left in
+ * the folder goes when the next file is begun there.
  */
 #ifndef HR_FORMAT_ASIDE_H
 #define HR_FORMAT_ASIDE_H

@@ -68,19 +68,33 @@ static bool member_find(const char *text, size_t bytes, const char *member, rang
   return false;
 }
 
-hr_status hr__number_rows_open(const char *name, const char *text, size_t bytes, const char *member, hr_arena *arena,
-                               hr_doc_node **rest, hr_number_rows *rows, bool *there, hr_error *err) {
+/* A copy of the text with an empty list in place of a range. */
+static char *without(const char *text, size_t bytes, range cut, hr_arena *arena, size_t *left) {
+  size_t behind = bytes - cut.end;
+  *left = cut.begin + 2 + behind;
+  char *copy = hr__arena_alloc(arena, *left + 1);
+  if (copy == NULL) return NULL;
+  memcpy(copy, text, cut.begin);
+  memcpy(copy + cut.begin, "[]", 2);
+  memcpy(copy + cut.begin + 2, text + cut.end, behind);
+  return copy;
+}
+
+hr_status hr__number_rows_open(const char *name, const char *text, size_t bytes, const char *member,
+                               const char *skipped, hr_arena *arena, hr_doc_node **rest, hr_number_rows *rows,
+                               bool *there, hr_error *err) {
   range found;
   *there = member_find(text, bytes, member, &found);
-  if (!*there) return hr__json_parse(name, text, bytes, arena, rest, err);
-  *rows = (hr_number_rows){.name = name, .text = text, .bytes = found.end, .at = found.begin};
-  size_t behind = bytes - found.end;
-  char *without = hr__arena_alloc(arena, found.begin + 2 + behind + 1);
-  if (without == NULL) return hr__nomem(err);
-  memcpy(without, text, found.begin);
-  memcpy(without + found.begin, "[]", 2);
-  memcpy(without + found.begin + 2, text + found.end, behind);
-  return hr__json_parse(name, without, found.begin + 2 + behind, arena, rest, err);
+  if (*there) {
+    *rows = (hr_number_rows){.name = name, .text = text, .bytes = found.end, .at = found.begin};
+    text = without(text, bytes, found, arena, &bytes);
+    if (text == NULL) return hr__nomem(err);
+  }
+  if (skipped && member_find(text, bytes, skipped, &found)) {
+    text = without(text, bytes, found, arena, &bytes);
+    if (text == NULL) return hr__nomem(err);
+  }
+  return hr__json_parse(name, text, bytes, arena, rest, err);
 }
 
 const char *hr__number_rows_place(const hr_number_rows *rows, char out[HR_DOC_PLACE]) {

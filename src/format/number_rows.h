@@ -26,9 +26,11 @@ typedef struct hr_number_rows {
   bool ended;
 } hr_number_rows;
 
-/* `text` must outlive the rows. Where the object has no such member, *there is false, and `rest` is all of it. */
-hr_status hr__number_rows_open(const char *name, const char *text, size_t bytes, const char *member, hr_arena *arena,
-                               hr_doc_node **rest, hr_number_rows *rows, bool *there, hr_error *err);
+/* `text` must outlive the rows. Where the object has no such member, *there is false. `skipped`: another list of any
+ * length that nobody reads, empty in `rest` as well; NULL: there is none. */
+hr_status hr__number_rows_open(const char *name, const char *text, size_t bytes, const char *member,
+                               const char *skipped, hr_arena *arena, hr_doc_node **rest, hr_number_rows *rows,
+                               bool *there, hr_error *err);
 /* The next row; *there is false behind the last one. */
 hr_status hr__number_rows_next(hr_number_rows *rows, uint64_t numbers[HR_NUMBER_ROW], size_t *count, bool *there,
                                hr_error *err);

@@ -107,6 +107,10 @@ void hr__rows_close(hr_rows *rows) {
   hr__free(rows);
 }
 
+uint64_t hr__rows_window(const hr_rows *rows) {
+  return rows->stream.capacity;
+}
+
 uint64_t hr__rows_bytes(const hr_rows *rows) {
   return rows->stream.file_bytes;
 }

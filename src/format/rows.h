@@ -31,6 +31,7 @@ hr_status hr__rows_of(const char *name, const void *data, size_t bytes, hr_rows 
 void hr__rows_close(hr_rows *rows); /* NULL is fine */
 
 uint64_t hr__rows_bytes(const hr_rows *rows);     /* of the whole file */
+uint64_t hr__rows_window(const hr_rows *rows);    /* that reading takes on the heap: more than the longest row so far */
 const char *hr__rows_format(const hr_rows *rows); /* "JSON lines", "JSON list", "CSV", "npy" */
 
 /* The next row, in `arena`; *there is false behind the last one. A status other than HR_OK is of the file, not of a

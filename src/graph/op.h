@@ -159,6 +159,8 @@ typedef struct hr_op {
   int gathered;
   int typed_by;                          /* operand whose dtype selects the kernel */
   uint32_t dtypes[HR_DEVICE_KIND_COUNT]; /* supported dtypes of that operand, per device; 0: no kernel */
+  /* (optional) HR_UNSUPPORTED, without place, where a device's kernel does not take these sizes. */
+  hr_status (*limits)(const hr_op_view *view, hr_device_kind kind, hr_error *err);
 
   /* Output shapes and types from the inputs and args; checks them (message without place: the builder adds it). */
   hr_status (*shape)(const hr_op_view *view, hr_desc *out, hr_error *err);

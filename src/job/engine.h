@@ -31,6 +31,8 @@ typedef struct hr_engine_run {
 bool hr__engine_lacks(const char *technique);
 /* HR_BAD_INPUT where the recipe asks for something whose calls are not known, by name. */
 hr_status hr__engine_check(const hr_recipe *recipe, hr_error *err);
+/* Whether settings of the engine are given that change nothing, as they are another's: with place and remedy. */
+bool hr__engine_idle(const hr_recipe *recipe, hr_error *remark);
 /* Runs some steps. `out` is to be zeroed, and is hr__engine_fini's whatever comes of it. */
 hr_status hr__engine_simulate(const hr_recipe *recipe, const hr_facts *facts, hr_engine_run *out, hr_error *err);
 /* About how long a step takes: products and attention by the rates of the device, what is written and read by its

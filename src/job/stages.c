@@ -41,6 +41,29 @@ hr_status hr__stages_list(const hr_job_source *source, hr_arena *arena, hr_stage
   return status;
 }
 
+static hr_status befores_name(const hr_recipe *recipe, hr_arena *arena, const char **out, hr_error *err) {
+  hr_recipe_stage *named, *chosen = NULL;
+  size_t count;
+  if (!hr__recipe_has(recipe, HR_STAGE)) return HR_OK;
+  HR_TRY(hr__recipe_stages(recipe, HR_STAGES, arena, &named, &count, err));
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(named[i].name, hr__recipe_text(recipe, HR_STAGE)) == 0) chosen = &named[i];
+  if (!chosen || chosen->from < 0) return HR_OK;
+  *out = named[chosen->from].name;
+  for (int i = 0; i < chosen->n_also && *out; i++) /* the last one stands first */
+    *out = hr__arena_format(arena, "%s, %s", named[chosen->also[i]].name, *out);
+  return *out ? HR_OK : hr__nomem(err);
+}
+
+hr_status hr__stage_befores(const hr_job_source *source, hr_arena *arena, const char **out, hr_error *err) {
+  hr_recipe *recipe = NULL;
+  *out = NULL;
+  HR_TRY(hr__settings_load(source->path, source->overrides, source->n_overrides, &recipe, err));
+  hr_status status = befores_name(recipe, arena, out, err);
+  hr__recipe_destroy(recipe);
+  return status;
+}
+
 static hr_status follow_fail(const hr_job *job, const hr_stage *stage, const char *remedy, hr_error *err,
                              const char *what, const char *tensor) {
   char place[HR_STAGE_NAME + 64];

@@ -15,6 +15,10 @@ typedef struct hr_stage {
 /* Those that a source stands for, in `arena`; none where the recipe has no stages, or one of them is chosen already. */
 hr_status hr__stages_list(const hr_job_source *source, hr_arena *arena, hr_stage **out, size_t *count, hr_error *err);
 
+/* Of a source with one stage chosen, the names of those that it begins from: "a, b", in `arena`. NULL: of none, or all
+ * stages are to be trained. */
+hr_status hr__stage_befores(const hr_job_source *source, hr_arena *arena, const char **out, hr_error *err);
+
 /* Tensors that a stage leaves in its checkpoints for those that begin from it, in the caller's arena. */
 typedef struct hr_stage_left {
   const char **names;

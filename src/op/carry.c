@@ -78,6 +78,16 @@ static void conv_carry_cost(const hr_op_view *view, hr_cost *cost) {
       2.0 * (elements * (double)hr_dtype_bytes(view->in[HR_CONV_CARRY_X].dtype) + (double)hr_desc_bytes(&view->out[1]));
 }
 
+/* A GPU holds a state in registers. */
+static hr_status ssd_carry_limits(const hr_op_view *view, hr_device_kind kind, hr_error *err) {
+  enum { STATE_MOST = 256 };
+  const hr_ssd_args *args = view->args;
+  if (kind == HR_CPU || args->state <= STATE_MOST) return HR_OK;
+  return hr__fail(err, HR_UNSUPPORTED, NULL, "use memory.device: cpu",
+                  "states of %lld numbers are larger than the %d that a GPU generates with", (long long)args->state,
+                  STATE_MOST);
+}
+
 static void ssd_carry_cost(const hr_op_view *view, hr_cost *cost) {
   hr_ssd_sizes s = hr__ssd_sizes(&view->in[HR_SSD_MIXED], &view->in[HR_SSD_STEPS], view->args);
   double updates = (double)(s.sequences * s.length * s.chunk_floats);
@@ -335,6 +345,7 @@ const hr_op hr_op_ssd_carry = {
     .n_alias = 1,
     .axes = HR_AXES_NONE,
     .dtypes = {[HR_CPU] = HR_FLOATS, [HR_CUDA] = HR_FLOATS},
+    .limits = ssd_carry_limits,
     .shape = ssd_carry_shape,
     .cost = ssd_carry_cost,
     .workspace = ssd_carry_workspace,

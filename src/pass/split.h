@@ -87,6 +87,8 @@ hr_status hr__split_rules_read(hr_splitter *s, const hr_doc_node *tree);
 hr_status hr__split_rules_make(hr_splitter *s, int64_t slices);     /* for memory.split = auto */
 size_t hr__split_rule_find(const hr_splitter *s, const char *name); /* the first that fits; n_rules: none */
 hr_status hr__split_rules_check_used(const hr_splitter *s);
+/* Adds a name, with * for its numbers and `behind` behind it, to "a, b, c" unless it is there or there is no room. */
+void hr__split_name_list(const char *name, const char *behind, char *list, size_t capacity);
 hr_status hr__split_heads(hr_splitter *s); /* chunks of loss heads that rules name */
 
 /* split_regions.c: what is split, and how. */

@@ -5,6 +5,7 @@
  * rows is cut between texts, not only between samples.
  */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/text.h"
 #include "pass/split.h"
@@ -124,11 +125,53 @@ static bool region_try(hr_splitter *s, hr_region *r, hr_id *couples) {
   return hr__split_rows_try(s, r);
 }
 
+/* Whether the block has anything that the model has named an axis of: it works on frames. */
+static bool has_rows(const hr_splitter *s, const hr_region *r) {
+  const hr_graph *g = s->b->graph;
+  for (hr_id n = r->first; r->first != HR_NONE && n <= r->last; n++)
+    if (node_inside(s, r, n) && s->rows.axis[g->nodes[n].out[0]]) return true;
+  return false;
+}
+
+/* The outermost blocks inside of one that can be split as its rule says, as what is to be written; empty: there are
+ * none. */
+static void inner_name(hr_splitter *s, const hr_region *r, char *out, size_t capacity) {
+  const hr_graph *g = s->b->graph;
+  hr_id taken = HR_NONE;
+  char slices[24];
+  snprintf(slices, sizeof slices, ": %" PRId64, s->rules[r->rule].slices);
+  *out = '\0';
+  for (hr_id block = 0; block < s->n_blocks; block++) {
+    if (block == r->block || !hr__block_within(g, block, r->block)) continue;
+    if (taken != HR_NONE && hr__block_within(g, block, taken)) continue;
+    hr_region inner = {.block = block, .rule = r->rule, .first = s->spans[block].first, .last = s->spans[block].last};
+    hr_id couples;
+    bool can = region_try(s, &inner, &couples);
+    region_forget(s, &inner);
+    if (!can) continue;
+    taken = block;
+    hr__split_name_list(g->blocks[block].name, slices, out, capacity);
+  }
+}
+
+static hr_status whole_refuse(hr_splitter *s, const hr_region *r) {
+  const hr_split_rule *rule = &s->rules[r->rule];
+  char inner[256], remedy[320] = "split the blocks in it, use fewer slices, or raise training.batch_size";
+  inner_name(s, r, inner, sizeof inner);
+  if (*inner) snprintf(remedy, sizeof remedy, "split the blocks in it: " HR_SPLIT_KEY "={%s}", inner);
+  return hr__recipe_fail_at(s->recipe, HR_SPLIT_KEY, rule->node, remedy, s->err,
+                            "%s as a whole cannot be split into %" PRId64
+                            " slices: it has not as many samples at a time, and does not go frame by frame from its "
+                            "beginning to its end",
+                            s->b->graph->blocks[r->block].name, rule->slices);
+}
+
 static hr_status region_check(hr_splitter *s, hr_region *r) {
   const hr_graph *g = s->b->graph;
   const hr_split_rule *rule = &s->rules[r->rule];
   hr_id couples = HR_NONE;
   if (region_try(s, r, &couples)) return HR_OK;
+  if (has_rows(s, r)) return whole_refuse(s, r);
   if (couples != HR_NONE) return hr__split_coupled(s, r, &g->nodes[couples]);
   return hr__recipe_fail_at(s->recipe, HR_SPLIT_KEY, rule->node, "use fewer slices, or raise training.batch_size",
                             s->err, "%s cannot be split into %" PRId64 " slices: its batch has %" PRId64 " row%s",

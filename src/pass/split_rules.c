@@ -70,14 +70,13 @@ static void name_generalise(const char *name, char *out, size_t capacity) {
   out[used] = '\0';
 }
 
-/* Adds a name to "a, b, c" unless it is there or there is no room. */
-static void name_list(const char *name, char *list, size_t capacity) {
-  char general[128];
+void hr__split_name_list(const char *name, const char *behind, char *list, size_t capacity) {
+  char general[128], entry[160];
   name_generalise(name, general, sizeof general);
-  size_t used = strlen(list), length = strlen(general);
-  for (const char *at = list; (at = strstr(at, general)); at++)
+  size_t used = strlen(list), length = (size_t)snprintf(entry, sizeof entry, "%s%.24s", general, behind);
+  for (const char *at = list; (at = strstr(at, entry)); at++)
     if ((at == list || at[-1] == ' ') && (at[length] == ',' || at[length] == '\0')) return;
-  if (used + length + 3 < capacity) snprintf(list + used, capacity - used, "%s%s", used ? ", " : "", general);
+  if (used + length + 3 < capacity) snprintf(list + used, capacity - used, "%s%s", used ? ", " : "", entry);
 }
 
 hr_status hr__split_rules_check_used(const hr_splitter *s) {
@@ -91,9 +90,9 @@ hr_status hr__split_rules_check_used(const hr_splitter *s) {
                                 KEY ".%s names only blocks that another pattern takes", rule->node->key);
     char names[256] = "", remedy[320];
     for (size_t k = 0; k < s->n_blocks; k++)
-      name_list(g->blocks[k].name, names, sizeof names);
+      hr__split_name_list(g->blocks[k].name, "", names, sizeof names);
     for (size_t n = 0; n < s->n_nodes; n++)
-      if (g->nodes[n].op == &hr_op_head_loss) name_list(g->nodes[n].module, names, sizeof names);
+      if (g->nodes[n].op == &hr_op_head_loss) hr__split_name_list(g->nodes[n].module, "", names, sizeof names);
     snprintf(remedy, sizeof remedy, "this model has %s", *names ? names : "no blocks");
     return hr__recipe_fail_at(s->recipe, KEY, rule->node, remedy, s->err, KEY ".%s names no block of the model",
                               rule->node->key);

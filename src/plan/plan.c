@@ -22,7 +22,11 @@ static hr_status kernel_check(const hr_building *b, const hr_node *node, const h
   const hr_op *op = node->op;
   bool by_input = op->typed_by < view->n_in && view->in[op->typed_by].rank > 0;
   hr_dtype dtype = by_input ? view->in[op->typed_by].dtype : view->out[0].dtype;
-  if (op->dtypes[kind] & HR_DTYPE_BIT(dtype)) return HR_OK;
+  if (op->dtypes[kind] & HR_DTYPE_BIT(dtype)) {
+    hr_error why = {0};
+    hr_status status = op->limits ? op->limits(view, kind, &why) : HR_OK;
+    return status == HR_OK ? HR_OK : hr__fail(b->err, status, node->module, why.remedy, "%s", why.message);
+  }
   return hr__fail(b->err, HR_UNSUPPORTED, node->module, "choose another memory.device or model.precision",
                   "there is no %s kernel of '%s' for %s", hr_device_kind_name(kind), op->name, hr_dtype_name(dtype));
 }

@@ -18,10 +18,12 @@ bool hr__map_spelling(const hr_map_key *key, const char **last, char out[HR_MAP_
   return hr__map_next(key->keys, '|', last, out, HR_MAP_PATH);
 }
 
-bool hr__map_reads(const hr_map *map, const char *setting) {
-  for (size_t i = 0; i < map->count; i++)
-    if (map->keys[i].use == HR_MAP_READ && strcmp(map->keys[i].setting, setting) == 0) return true;
-  return false;
+bool hr__map_line(const char *words, const char **last, char value[HR_MAP_PATH], char out[HR_MAP_PATH]) {
+  if (!words || !hr__map_next(words, '|', last, value, HR_MAP_PATH)) return false;
+  size_t length = strcspn(value, "=");
+  snprintf(out, HR_MAP_PATH, "%s", value + length + (value[length] == '='));
+  value[length] = '\0';
+  return true;
 }
 
 const hr_map *hr__map_named(const char *name) {
@@ -37,95 +39,70 @@ const hr_map *hr__map_named(const char *name) {
 bool hr__map_word(const hr_map_key *key, const char *value, hr_arena *arena, const char **word, const char **same) {
   *word = value;
   *same = NULL;
-  char line[HR_MAP_PATH];
-  size_t length = strlen(value);
-  for (const char *last = NULL; key->words && hr__map_next(key->words, '|', &last, line, sizeof line);) {
-    if (strncmp(line, value, length) != 0 || line[length] != '=') continue;
-    char *first = hr__arena_text(arena, line + length + 1);
-    char *comma = first ? strchr(first, ',') : NULL;
+  char known[HR_MAP_PATH], words[HR_MAP_PATH];
+  for (const char *last = NULL; hr__map_line(key->words, &last, known, words);) {
+    if (strcmp(known, value) != 0) continue;
+    char *first = hr__arena_text(arena, words), *comma = first ? strchr(first, ',') : NULL;
     *word = first;
-    if (comma) {
-      *comma = '\0';
-      *same = comma + 1;
-    }
+    if (comma) *comma = '\0', *same = comma + 1;
     return true;
   }
   return key->words == NULL;
 }
 
 const char *hr__map_part(const hr_map_key *key, const char *value, const char *text, hr_arena *arena, bool *no_memory) {
-  const char *word, *same, *made = NULL;
-  char line[HR_MAP_PATH], other[HR_MAP_PATH];
+  const char *word, *same, *at;
+  char known[HR_MAP_PATH], other[HR_MAP_PATH];
   *no_memory = false;
   if (!hr__map_word(key, value, arena, &word, &same)) return NULL;
-  if (!word) {
-    *no_memory = true;
-    return NULL;
-  }
-  if (strstr(text, word)) return text;
+  *no_memory = !word;
+  if (!word || strstr(text, word)) return word ? text : NULL;
   for (const char *last = NULL; same && hr__map_next(same, ',', &last, other, sizeof other);)
     if (strstr(text, other)) return text;
-  for (const char *last = NULL; !made && hr__map_next(key->words, '|', &last, line, sizeof line);) {
-    snprintf(other, sizeof other, "%s", strchr(line, '=') + 1);
+  for (const char *last = NULL; hr__map_line(key->words, &last, known, other);) {
     other[strcspn(other, ",")] = '\0';
-    const char *at = strstr(text, other);
-    if (!at) continue;
-    made = hr__arena_format(arena, "%.*s%s%s", (int)(at - text), text, word, at + strlen(other));
+    if (!(at = strstr(text, other))) continue;
+    const char *made = hr__arena_format(arena, "%.*s%s%s", (int)(at - text), text, word, at + strlen(other));
     *no_memory = !made;
-    break;
+    return made;
   }
-  return made;
+  return NULL;
 }
 
 /* --- Hydra's packages --------------------------------------------------------------------------------------------- */
 
 /* The package that a config names itself in a comment at its top: "# @package a.b". False: none. */
 static bool package_given(const hr_config *config, char out[HR_MAP_PATH]) {
-  static const char word[] = "@package";
-  for (size_t at = 0; at < config->bytes;) {
-    const char *line = config->text + at;
-    const char *end = memchr(line, '\n', config->bytes - at);
-    size_t length = end ? (size_t)(end - line) : config->bytes - at;
-    const char *found = memmem(line, length, word, sizeof word - 1);
-    size_t space = 0;
-    while (space < length && strchr(" \t\r\xef\xbb\xbf", line[space]))
-      space++;
-    if (space < length && line[space] != '#') return false; /* comments at the top end here */
-    if (found) {
-      size_t rest = length - (size_t)(found - line) - (sizeof word - 1);
-      char text[HR_MAP_PATH];
-      snprintf(text, sizeof text, "%.*s", (int)rest, found + sizeof word - 1);
-      return sscanf(text, " %255s", out) == 1;
-    }
-    at += length + 1;
+  const char *end = config->text + config->bytes;
+  for (const char *line = config->text, *next; line < end; line = next + 1) {
+    char text[HR_MAP_PATH];
+    next = memchr(line, '\n', (size_t)(end - line));
+    if (!next) next = end;
+    snprintf(text, sizeof text, "%.*s", (int)(next - line), line);
+    const char *found = strstr(text, "@package"), *first = text + strspn(text, " \t\r\xef\xbb\xbf");
+    if (*first && *first != '#') return false; /* comments at the top end here */
+    if (found) return sscanf(found, "@package %255s", out) == 1;
   }
   return false;
 }
 
-/* Whether `package` is a whole section at the front of `key`; *rest is what follows. */
+/* Whether `package`, or a path of folders, is a whole section at the front of `key`; *rest is what follows. */
 static bool package_fits(const char *package, size_t length, const char *key, const char **rest) {
-  if (length == 0 || strncmp(key, package, length) != 0 || key[length] != '.') return false;
+  for (size_t i = 0; i < length; i++)
+    if (key[i] != (package[i] == '/' ? '.' : package[i])) return false;
+  if (length == 0 || key[length] != '.') return false;
   *rest = key + length + 1;
   return true;
 }
 
 /* The part of `key` that a config in a folder of this name would hold: "batch_size" of "data_loader.batch_size" in
- * conf/data_loader/small.yaml. */
+ * conf/data_loader/small.yaml; in conf/training/trainer, that of training.trainer before that of trainer. */
 static bool in_folder(const hr_config *config, const char *key, const char **rest) {
   char package[HR_MAP_PATH];
   if (package_given(config, package)) return package_fits(package, strlen(package), key, rest);
-  char folders[HR_MAP_PATH];
   const char *path = config->real ? config->real : config->name, *slash = strrchr(path, '/');
-  size_t length = slash ? (size_t)(slash - path) : 0;
-  const char *tail = length < sizeof folders ? path : slash - sizeof folders + 1; /* a package is short */
-  snprintf(folders, sizeof folders, "%.*s", (int)(length < sizeof folders ? length : sizeof folders - 1), tail);
-  for (char *c = folders; *c; c++)
-    if (*c == '/') *c = '.';
-  /* of conf.training.trainer: training.trainer before trainer */
-  for (const char *from = folders; from; from = strchr(from, '.')) {
-    from += *from == '.';
-    if (package_fits(from, strlen(from), key, rest)) return true;
-  }
+  for (; slash && path < slash; path += strcspn(path, "/") + 1)
+    if (package_fits(path, (size_t)(slash - path), key, rest)) return true;
   return false;
 }
 
@@ -165,4 +142,9 @@ const hr_map *hr__map_guess(const hr_config *config, const hr_map *family) {
     }
   }
   return best;
+}
+
+const hr_map *hr__map_of(const hr_config *config, const hr_map *named) {
+  const hr_map *guess = named && hr__map_named(named->name) != named ? named : hr__map_guess(config, named);
+  return guess ? guess : named;
 }

@@ -35,7 +35,6 @@ typedef enum hr_trait_effect {
   HR_TRAIT_OTHER,   /* it is no config of a training that headroom plans, but for `text` */
   HR_TRAIT_UNKNOWN, /* what PyTorch holds with it is not known, because of `text` */
   HR_TRAIT_NOTE,    /* no more than is planned: `text` */
-  HR_TRAIT_PINS,    /* the setting `text` stays as the config says it */
   HR_TRAIT_NAMES    /* the value names a config of the map `text`, which is read as well */
 } hr_trait_effect;
 
@@ -43,8 +42,9 @@ typedef struct hr_map_trait {
   hr_trait_effect effect;
   const char *keys;  /* spellings, separated by '|' */
   const char *words; /* separated by '|': * any but null, false and empty; ~word a part of it; >1 a larger number, <1 a
-                        smaller */
+                        smaller; !word anything else, or no key */
   const char *text;
+  const char *pins;   /* a setting that then stays as the config says it; NULL: none */
   const char *unless; /* a key that, where it is there, takes the effect away; NULL: none */
 } hr_map_trait;
 
@@ -82,6 +82,8 @@ int hr__map_score(const hr_map *map, const hr_config *config);
 /* The map that a config is most likely written for, among all of them or, where `family` (may be NULL) is one that
  * others build on, among these. NULL: it has nothing of any. */
 const hr_map *hr__map_guess(const hr_config *config, const hr_map *family);
+/* The map that the user named for a config or, of a built-in one's family, what it is; not named (NULL): the guess. */
+const hr_map *hr__map_of(const hr_config *config, const hr_map *named);
 
 /* Where the config has a key of the map: its path there, in `out`; false: it has not. */
 enum { HR_MAP_PATH = 256 };
@@ -90,11 +92,11 @@ bool hr__map_locate(const hr_map *map, const hr_config *config, const char *key,
 /* The first or, after `last`, the next of the spellings of a key; false: no more. `*last` begins as NULL. */
 bool hr__map_spelling(const hr_map_key *key, const char **last, char out[HR_MAP_PATH]);
 
-/* Whether a setting is read by rows of its own. */
-bool hr__map_reads(const hr_map *map, const char *setting);
-
 /* The next part of a list of parts that `mark` separates, cut to fit; false: no more. `*last` begins as NULL. */
 bool hr__map_next(const char *list, char mark, const char **last, char *out, size_t capacity);
+
+/* The next line of a map's words (may be NULL), as its value and its words, that commas separate; false: no more. */
+bool hr__map_line(const char *words, const char **last, char value[HR_MAP_PATH], char out[HR_MAP_PATH]);
 
 /* For a key whose words are parts: the config's `text` with the value's own word in it, in `arena`. NULL: it has no
  * word of the key, or there is no memory (*no_memory). */

@@ -11,21 +11,21 @@
  */
 #include "recipe/maps.h"
 
-#define KEY(s, k, w, a)                                                                                                \
-  { .setting = (s), .keys = (k), .words = (w), .absent = (a) }
-
-#define BESIDE(s, k, w, a)                                                                                             \
-  { .setting = (s), .keys = (k), .words = (w), .absent = (a), .beside = true }
-#define READ(s, k, w, a)                                                                                               \
-  { .setting = (s), .keys = (k), .words = (w), .absent = (a), .use = HR_MAP_READ }
-#define WHERE(s, k, a, t)                                                                                              \
-  { .setting = (s), .keys = (k), .absent = (a), .use = HR_MAP_READ, .where = (t) }
-#define PART(s, k, w, a)                                                                                               \
-  { .setting = (s), .keys = (k), .words = (w), .absent = (a), .use = HR_MAP_READ, .part = true }
-#define TRAIT(e, k, w, t)                                                                                              \
-  { .effect = HR_TRAIT_##e, .keys = (k), .words = (w), .text = (t) }
+#define ROW(s, k, w, a, ...)                                                                                           \
+  { .setting = (s), .keys = (k), .words = (w), .absent = (a), __VA_ARGS__ }
+#define KEY(s, k, w, a)    ROW(s, k, w, a, .use = HR_MAP_BOTH)
+#define BESIDE(s, k, w, a) ROW(s, k, w, a, .beside = true)
+#define READ(s, k, w, a)   ROW(s, k, w, a, .use = HR_MAP_READ)
+#define HAS(k, w)                                                                                                      \
+  &(const hr_map_trait) {                                                                                              \
+    .keys = (k), .words = (w)                                                                                          \
+  }
+#define PART(s, k, w, a)  ROW(s, k, w, a, .use = HR_MAP_READ, .part = true)
+#define TRAIT(e, k, w, t) UNLESS(e, k, w, t, NULL)
 #define UNLESS(e, k, w, t, u)                                                                                          \
   { .effect = HR_TRAIT_##e, .keys = (k), .words = (w), .text = (t), .unless = (u) }
+#define PINS(setting, k, w, t)                                                                                         \
+  { .effect = HR_TRAIT_NOTE, .keys = (k), .words = (w), .text = (t), .pins = (setting) }
 
 /* headroom's own recipe. A word that is still `auto` stays. */
 static const hr_map_key headroom[] = {
@@ -48,6 +48,9 @@ static const hr_map_key headroom[] = {
 };
 
 /* Lightning, with LightningCLI or Hydra. */
+#define LORA(k)    "model.lora." k "|model.lora_" k "|model.init_args.lora_" k "|lora." k "|lora_" k
+#define DRAWN(k)   KEY("data.taxonomy." k, k "|data_loader.streaming." k "|data_loader." k "|data." k, NULL, "*")
+#define PRECISIONS "32-true=32-true,32|bf16-mixed=bf16-mixed,bf16|16-mixed=16-mixed,16|bf16-true=bf16-true"
 static const hr_map_key lightning[] = {
     KEY("training.batch_size",
         "data_loader.batch_size|data.batch_size|data.init_args.batch_size|datamodule.batch_size|"
@@ -58,8 +61,8 @@ static const hr_map_key lightning[] = {
         "training.trainer.accumulate_grad_batches|trainer.accumulate_grad_batches|training.accumulate_grad_batches|"
         "training.gradient_accumulation_steps|training.grad_accumulation_steps|accumulate_grad_batches",
         NULL, "1"),
-    KEY("model.precision", "training.trainer.precision|trainer.precision|training.precision|precision",
-        "32-true=32-true,32|bf16-mixed=bf16-mixed,bf16|16-mixed=16-mixed,16|bf16-true=bf16-true", "32-true"),
+    KEY("model.precision", "training.trainer.precision|trainer.precision|training.precision|precision", PRECISIONS,
+        "32-true"),
     BESIDE("memory.checkpoint",
            "model.gradient_checkpointing|model.use_gradient_checkpointing|model.init_args.gradient_checkpointing|"
            "model.llm.use_gradient_checkpointing|training.gradient_checkpointing|training.use_gradient_checkpointing|"
@@ -70,22 +73,11 @@ static const hr_map_key lightning[] = {
            "data.init_args.max_seq_length|data.sequence_length|training.max_length|training.max_seq_length|"
            "training.max_seq_len|max_seq_length|max_length",
            NULL, NULL),
-    BESIDE(
-        "model.adapters.rank",
-        "model.lora.r|model.lora.rank|model.lora_r|model.lora_rank|model.init_args.lora_r|lora.r|lora.rank|lora_r|lora_"
-        "rank",
-        NULL, NULL),
-    BESIDE("model.adapters.alpha",
-           "model.lora.alpha|model.lora.lora_alpha|model.lora_alpha|model.init_args.lora_alpha|lora.alpha|lora_alpha",
-           NULL, NULL),
-    BESIDE("model.adapters.dropout",
-           "model.lora.dropout|model.lora.lora_dropout|model.lora_dropout|model.init_args.lora_dropout|lora.dropout|"
-           "lora_dropout",
-           NULL, NULL),
-    KEY("data.taxonomy.n_positives",
-        "n_positives|data_loader.streaming.n_positives|data_loader.n_positives|data.n_positives", NULL, "*"),
-    KEY("data.taxonomy.n_negatives",
-        "n_negatives|data_loader.streaming.n_negatives|data_loader.n_negatives|data.n_negatives", NULL, "*"),
+    BESIDE("model.adapters.rank", LORA("r") "|" LORA("rank"), NULL, NULL),
+    BESIDE("model.adapters.alpha", LORA("alpha") "|model.lora.lora_alpha", NULL, NULL),
+    BESIDE("model.adapters.dropout", LORA("dropout") "|model.lora.lora_dropout", NULL, NULL),
+    DRAWN("n_positives"),
+    DRAWN("n_negatives"),
 };
 
 /* GestureRecognitionNew (docs/systems/002.md): Lightning under a config of its own. Accumulation is a schedule by
@@ -94,8 +86,7 @@ static const hr_map_key gestures[] = {
     KEY("training.batch_size", "DATA.dataloader.batch_size|DATA.dataloader.dataloader_init_args.batch_size", NULL,
         NULL),
     KEY("training.gradient_accumulation", "OPTIMIZER.gradient_accumulation.scheduling.0", NULL, NULL),
-    KEY("model.precision", "TRAINING.precision",
-        "32-true=32-true,32|bf16-mixed=bf16-mixed,bf16|16-mixed=16-mixed,16|bf16-true=bf16-true", "32-true"),
+    KEY("model.precision", "TRAINING.precision", PRECISIONS, "32-true"),
     KEY("memory.checkpoint", "MODEL.model_init_args.use_checkpoint",
         "none=false,False|selective=true,True|every-layer=true,True", "false"),
     KEY("data.events.train_ratio_of_vectors", "DATA.dataset.dataset_init_args.train_ratio_of_vectors", NULL, "*"),
@@ -114,12 +105,16 @@ static const hr_map_key gestures[] = {
 #define ADAPTER(k)  "lora." k "|lora_config." k "|peft." k "|peft_config." k "|qlora." k
 #define BITS(k)     k "|model." k "|quantization." k "|quantization_config." k "|bnb." k "|bnb_config." k
 #define WEIGHTS(k)  k "|model." k "|model_init_kwargs." k "|model_kwargs." k
+#define ADAPTERS_ON "use_peft|use_lora|model.use_lora|training.use_lora|" ADAPTER("enabled")
 #define LENGTH(k)   k "|training." k "|training_args." k "|data." k "|model." k "|dataset." k
 
 #define OPTIMIZERS                                                                                                     \
   "adamw=adamw_torch,adamw_torch_fused,adamw_hf,adamw_apex_fused,adamw,AdamW|adamw8bit=adamw_bnb_8bit,adamw_8bit|"     \
   "paged_adamw=paged_adamw_32bit,paged_adamw|paged_adamw8bit=paged_adamw_8bit|sgd=sgd"
 #define UPDATES "fused=adamw_torch_fused,adamw_apex_fused|foreach=*"
+#define OPTIMIZER(k, absent, decay)                                                                                    \
+  KEY("training.optimizer.kind", k, OPTIMIZERS, absent), READ("engine.optimizer", k, UPDATES, "adamw_torch_fused"),    \
+      READ("training.optimizer.momentum", k, "0=*", "*"), READ("training.optimizer.weight_decay", decay, NULL, "0")
 #define ATTENTION                                                                                                      \
   "sdpa=sdpa|eager=eager|flash=flash_attention_2,flash_attention_3,"                                                   \
   "kernels-community/flash-attn2,kernels-community/flash-attn3,kernels-community/vllm-flash-attn3"
@@ -139,12 +134,11 @@ static const hr_map_key gestures[] = {
       TRAIT(NOTE, TRAINING("use_liger_kernel") "|enable_liger_kernel", "true", LESS)
 
 /* Evaluations between steps, by the rows at a time that the trainer takes unless told otherwise. */
-#define EVAL_STRATEGY TRAINING("eval_strategy") "|" TRAINING("evaluation_strategy")
-static const hr_map_trait trainer_evaluates = {.keys = EVAL_STRATEGY, .words = "steps|epoch"};
-static const hr_map_trait axolotl_evaluates = {.keys = "val_set_size", .words = ">0"};
-static const hr_map_trait torchtune_evaluates = {.keys = "run_val_every_n_steps", .words = ">0"};
+#define EVAL_BATCH(k, absent, by, words)                                                                               \
+  ROW("engine.eval_batch_size", k, NULL, absent, .use = HR_MAP_READ, .where = HAS(by, words))
 #define TRAINER_EVALUATES                                                                                              \
-  WHERE("engine.eval_batch_size", TRAINING("per_device_eval_batch_size"), "8", &trainer_evaluates)
+  EVAL_BATCH(TRAINING("per_device_eval_batch_size"), "8",                                                              \
+             TRAINING("eval_strategy") "|" TRAINING("evaluation_strategy"), "steps|epoch")
 
 /* Hugging Face TrainingArguments, as YAML or JSON, and those who read them beside keys of their own. */
 static const hr_map_key huggingface[] = {
@@ -159,10 +153,7 @@ static const hr_map_key huggingface[] = {
     KEY("model.precision", TRAINING("fp16"), "32-true=false|bf16-mixed=false|16-mixed=true", "false"),
     KEY("memory.checkpoint", TRAINING("gradient_checkpointing"),
         "none=false|every-layer=true,unsloth|selective=true,unsloth", "false"),
-    KEY("training.optimizer.kind", TRAINING("optim") "|training.optimizer", OPTIMIZERS, "adamw_torch"),
-    READ("engine.optimizer", TRAINING("optim") "|training.optimizer", UPDATES, "adamw_torch_fused"),
-    READ("training.optimizer.momentum", TRAINING("optim") "|training.optimizer", "0=*", "*"),
-    READ("training.optimizer.weight_decay", TRAINING("weight_decay"), NULL, "0"),
+    OPTIMIZER(TRAINING("optim") "|training.optimizer", "adamw_torch", TRAINING("weight_decay")),
     READ("engine.checkpoint", TRAINING("gradient_checkpointing_kwargs.use_reentrant"),
          "reentrant=true|non-reentrant=false", "*"),
     READ("engine.attention", "attn_implementation|model.attn_implementation|model_init_kwargs.attn_implementation",
@@ -172,16 +163,12 @@ static const hr_map_key huggingface[] = {
     BESIDE("data.sequence_length",
            LENGTH("max_seq_length") "|" LENGTH("max_length") "|" LENGTH("max_seq_len") "|" LENGTH("model_max_length"),
            NULL, NULL),
-    KEY("model.adapters.kind", "use_peft|use_lora|model.use_lora|training.use_lora|" ADAPTER("enabled"), "lora=true",
-        "*"),
+    KEY("model.adapters.kind", ADAPTERS_ON, "lora=true|none=false", "*"),
     BESIDE("model.adapters.rank", "lora_r|lora_rank|" ADAPTER("r") "|" ADAPTER("rank"), NULL, NULL),
     BESIDE("model.adapters.alpha", "lora_alpha|" ADAPTER("lora_alpha") "|" ADAPTER("alpha"), NULL, NULL),
     BESIDE("model.adapters.dropout", "lora_dropout|" ADAPTER("lora_dropout") "|" ADAPTER("dropout"), NULL, NULL),
     BESIDE("model.quantize.kind", BITS("load_in_4bit"), "nf4=true|none=false", "false"),
     KEY("model.quantize.kind", BITS("load_in_8bit"), EIGHT_BITS, "*"),
-    READ("model.quantize.kind", BITS("load_in_4bit"), "nf4=true|none=false", "false"),
-    READ("model.adapters.kind", "use_peft|use_lora|model.use_lora|training.use_lora|" ADAPTER("enabled"),
-         "lora=true|none=false", "*"),
     TRAINER_EVALUATES,
     READ("model.adapters.targets",
          "lora_target_modules|" ADAPTER("target_modules") "|" ADAPTER("targets") "|" ADAPTER("lora_target_modules"),
@@ -214,7 +201,7 @@ static const hr_map_key torchtune[] = {
     READ("training.optimizer.weight_decay", "optimizer.weight_decay", NULL, "0"),
     READ("engine.padded", "dataset.packed", "true=true|false=false", "false"), /* packed rows have a mask */
     READ("engine.adapters", "model._component_", "plain=*", "*"),
-    WHERE("engine.eval_batch_size", "batch_size_val", "*", &torchtune_evaluates),
+    EVAL_BATCH("batch_size_val", "*", "run_val_every_n_steps", ">0"),
     {.setting = "data.sequence_length", .keys = "tokenizer.max_seq_len", .unlimited = true},
     PART("model.adapters.kind", "model._component_", "lora=.lora_,.qlora_|none=!.lora_", "*"),
     READ("model.adapters.targets", "model.lora_attn_modules", "o_proj=output_proj", "*"),
@@ -222,11 +209,7 @@ static const hr_map_key torchtune[] = {
     KEY("model.adapters.rank", "model.lora_rank", NULL, "8"),
     KEY("model.adapters.alpha", "model.lora_alpha", NULL, NULL),
     KEY("model.adapters.dropout", "model.lora_dropout", NULL, NULL),
-    {.setting = "model.quantize.kind",
-     .keys = "model._component_",
-     .words = "nf4=.qlora_,.lora_|none=.lora_",
-     .absent = "*",
-     .part = true},
+    ROW("model.quantize.kind", "model._component_", "nf4=.qlora_,.lora_|none=.lora_", "*", .part = true),
     KEY("model.quantize.kind", "model.quantize_base", "nf4=true|none=false", "false"),
     PART("model.quantize.kind", "model._component_", "none=!.qlora_|nf4=.qlora_,.lora_", "*"),
     READ("model.quantize.kind", "model.quantize_base", "none=false|nf4=true", "*"),
@@ -245,11 +228,9 @@ static const hr_map_trait torchtune_traits[] = {
     TRAIT(UNKNOWN, "compile", "true", "torch.compile runs other calls, which are not modelled"),
     TRAIT(UNKNOWN, "model._component_", "~.dora_|~.qdora_", NOT_KNOWN),
     TRAIT(UNKNOWN, "model.use_dora|model.apply_lora_to_output", "true", NOT_KNOWN),
-    TRAIT(NOTE, "enable_activation_offloading", "true", LESS),
+    PINS("memory.checkpoint", "enable_activation_offloading", "true", LESS), /* it is refused without */
     UNLESS(NOTE, "run_val_every_n_steps", ">0", EVALUATES, "batch_size_val"),
-    TRAIT(PINS, "enable_activation_offloading", "true", "memory.checkpoint"), /* it is refused without */
-    TRAIT(NOTE, "optimizer_in_bwd", "true", LESS),
-    TRAIT(PINS, "optimizer_in_bwd", "true", "training.gradient_accumulation"), /* and this with more than 1 */
+    PINS("training.gradient_accumulation", "optimizer_in_bwd", "true", LESS), /* and this with more than 1 */
     TRAIT(NOTE, "fsdp|fsdp_cpu_offload|custom_sharded_layers", "*", WHOLE_MODEL),
     TRAIT(NOTE, "tensor_parallel_dim|data_parallel_shard_dim|data_parallel_replicate_dim|context_parallel_dim", ">1",
           WHOLE_MODEL),
@@ -276,11 +257,8 @@ static const hr_map_key axolotl[] = {
     /* only without both rows differ in length */
     READ("engine.padded", "sample_packing", "true=false|false=true,false", "false"),
     READ("engine.padded", "pad_to_sequence_len", "true=false|false=true,false", "false"),
-    KEY("training.optimizer.kind", "optimizer", OPTIMIZERS, "adamw_torch_fused"),
-    READ("engine.optimizer", "optimizer", UPDATES, "adamw_torch_fused"),
-    READ("training.optimizer.momentum", "optimizer", "0=*", "*"),
-    READ("training.optimizer.weight_decay", "weight_decay", NULL, "0"),
-    WHERE("engine.eval_batch_size", "eval_batch_size", "*", &axolotl_evaluates),
+    OPTIMIZER("optimizer", "adamw_torch_fused", "weight_decay"),
+    EVAL_BATCH("eval_batch_size", "*", "val_set_size", ">0"),
     KEY("data.sequence_length", "sequence_len", NULL, "512"),
     READ("model.adapters.kind", "adapter", "lora=lora,qlora|none=none", "none"),
     READ("model.adapters.targets", "lora_target_modules", NULL, "*"),
@@ -310,11 +288,9 @@ static const hr_map_trait axolotl_traits[] = {
     TRAIT(UNKNOWN, "lora_modules_to_save|lora_target_parameters|unfrozen_parameters", "*",
           "it trains other weights than are planned"),
     TRAIT(UNKNOWN, "model_quantization_config|quantize_moe_experts", "*", NOT_KNOWN),
-    TRAIT(NOTE, "gradient_checkpointing", "offload|offload_disk|unsloth", LESS),
-    TRAIT(PINS, "gradient_checkpointing", "offload|offload_disk|unsloth", "memory.checkpoint"),
-    TRAIT(NOTE, "activation_offloading", "*", LESS),
+    PINS("memory.checkpoint", "gradient_checkpointing", "offload|offload_disk|unsloth", LESS),
+    PINS("memory.checkpoint", "activation_offloading", "*", LESS),
     UNLESS(NOTE, "val_set_size", ">0", EVALUATES, "eval_batch_size"),
-    TRAIT(PINS, "activation_offloading", "*", "memory.checkpoint"),
     TRAIT(NOTE, "cut_cross_entropy|chunked_cross_entropy|lora_mlp_kernel|lora_qkv_kernel|lora_o_kernel", "true", LESS),
     TRAIT(NOTE, "liger_fused_linear_cross_entropy|liger_rms_norm|liger_rope|liger_glu_activation", "true", LESS),
     TRAIT(NOTE, "tensor_parallel_size|context_parallel_size|sequence_parallel_degree|dp_shard_size", ">1", WHOLE_MODEL),
@@ -328,19 +304,15 @@ static const hr_map_key llamafactory[] = {
     KEY("model.precision", "pure_bf16", "32-true=false|bf16-mixed=false|16-mixed=false|bf16-true=true", "false"),
     KEY("memory.checkpoint", "disable_gradient_checkpointing", "none=true|every-layer=false|selective=false", "false"),
     KEY("memory.checkpoint", "gradient_checkpointing", "none=false|every-layer=true|selective=true", "*"),
-    KEY("training.optimizer.kind", "optim", OPTIMIZERS, "adamw_torch"),
-    READ("engine.optimizer", "optim", UPDATES, "adamw_torch_fused"),
-    READ("training.optimizer.momentum", "optim", "0=*", "*"),
-    READ("training.optimizer.weight_decay", "weight_decay", NULL, "0"),
+    OPTIMIZER("optim", "adamw_torch", "weight_decay"),
     READ("engine.checkpoint", "use_reentrant_gc", "reentrant=true|non-reentrant=false", "true"),
     READ("engine.attention", "flash_attn", "sdpa=auto,sdpa|eager=disabled|flash=fa2,fa3", "auto"),
     READ("engine.padded", "packing", FULL_ROWS, "false"),
     TRAINER_EVALUATES,
     KEY("data.sequence_length", "cutoff_len", NULL, "2048"),
-    READ("model.adapters.kind", "finetuning_type", "lora=lora|none=full", "lora"),
+    KEY("model.adapters.kind", "finetuning_type", "lora=lora|none=full", "lora"),
     READ("model.adapters.targets", "lora_target", "all-linear=all", "all"),
     READ("model.quantize.kind", "quantization_bit", "nf4=4|none=none", "none"),
-    KEY("model.adapters.kind", "finetuning_type", "lora=lora", "lora"),
     KEY("model.adapters.rank", "lora_rank", NULL, "8"),
     KEY("model.adapters.alpha", "lora_alpha", NULL, NULL),
     KEY("model.adapters.dropout", "lora_dropout", NULL, "0"),
@@ -385,76 +357,53 @@ static const hr_map_key videotrigger[] = {
 };
 
 /* ds_config.json. */
-static const hr_map_trait zero = {.keys = "zero_optimization.stage", .words = ">0"};
+#define OFFLOADS            "device=none|host=cpu|disk=nvme"
+#define ZERO                "zero_optimization."
+#define AT_A_STAGE          .use = HR_MAP_READ, .where = HAS(ZERO "stage", ">0")
+#define OF_ZERO(s, k, w, a) ROW("engine." s, ZERO k, w, a, AT_A_STAGE)
 static const hr_map_key deepspeed[] = {
     KEY("training.batch_size", "train_micro_batch_size_per_gpu", NULL, NULL),
     KEY("training.gradient_accumulation", "gradient_accumulation_steps", NULL, "1"),
-    {.setting = "training.effective_batch", .keys = "train_batch_size", .absent = "*", .ranks = true},
+    ROW("training.effective_batch", "train_batch_size", NULL, "*", .ranks = true),
     KEY("model.precision", "bf16.enabled", "32-true=false|bf16-mixed=true|16-mixed=false", "false"),
     KEY("model.precision", "fp16.enabled", "32-true=false|bf16-mixed=false|16-mixed=true", "false"),
-    KEY("memory.offload.optimizer", "zero_optimization.offload_optimizer.device", "device=none|host=cpu|disk=nvme",
-        "none"),
-    KEY("memory.offload.parameters", "zero_optimization.offload_param.device", "device=none|host=cpu|disk=nvme",
-        "none"),
-    KEY("memory.offload.optimizer", "zero_optimization.cpu_offload", "device=false|host=true", "*"),
-    KEY("memory.offload.parameters", "zero_optimization.cpu_offload_params", "device=false|host=true", "*"),
-    KEY("training.optimizer.kind", "optimizer.type", "adamw=AdamW,Adam|sgd=SGD",
-        "*"), /* its Adam decouples decay too */
+    KEY("memory.offload.optimizer", ZERO "offload_optimizer.device", OFFLOADS, "none"),
+    KEY("memory.offload.parameters", ZERO "offload_param.device", OFFLOADS, "none"),
+    KEY("memory.offload.optimizer", ZERO "cpu_offload", "device=false|host=true", "*"),
+    KEY("memory.offload.parameters", ZERO "cpu_offload_params", "device=false|host=true", "*"),
+    KEY("training.optimizer.kind", "optimizer.type", "adamw=AdamW,Adam|sgd=SGD", "*"), /* Adam decouples decay too */
     READ("engine.optimizer", "optimizer.type", "fused=*", "*"),
-    {.setting = "engine.trainer",
-     .keys = "zero_optimization.stage",
-     .words = "deepspeed=*", /* which stages there are is the next row's */
-     .absent = "*",
-     .use = HR_MAP_READ,
-     .where = &zero},
-    WHERE("engine.zero.stage", "zero_optimization.stage", "*", &zero),
-    WHERE("engine.zero.sub_group", "zero_optimization.sub_group_size", "*", &zero),
-    {.setting = "engine.zero.bucket",
-     .keys = "zero_optimization.reduce_bucket_size",
-     .absent = "*",
-     .use = HR_MAP_READ,
-     .where = &zero,
-     .automatic = "0"},
-    {.setting = "engine.zero.overlap",
-     .keys = "zero_optimization.overlap_comm",
-     .words = "true=true|false=false",
-     .absent = "*",
-     .use = HR_MAP_READ,
-     .where = &zero},
-    {.setting = "engine.zero.offload",
-     .keys = "zero_optimization.offload_optimizer.device",
-     .words = "none=none|optimizer=cpu|all=cpu",
-     .absent = "none",
-     .use = HR_MAP_READ,
-     .where = &zero},
-    READ("engine.zero.offload", "zero_optimization.offload_param.device", "none=none|optimizer=none|all=cpu", "none"),
+    OF_ZERO("trainer", "stage", "deepspeed=*", "*"), /* which stages there are is the next row's */
+    OF_ZERO("zero.stage", "stage", NULL, "*"),
+    OF_ZERO("zero.sub_group", "sub_group_size", NULL, "*"),
+    ROW("engine.zero.bucket", ZERO "reduce_bucket_size", NULL, "*", AT_A_STAGE, .automatic = "0"),
+    OF_ZERO("zero.overlap", "overlap_comm", "true=true|false=false", "*"),
+    OF_ZERO("zero.offload", "offload_optimizer.device", "none=none|optimizer=cpu|all=cpu", "none"),
+    READ("engine.zero.offload", ZERO "offload_param.device", "none=none|optimizer=none|all=cpu", "none"),
 };
 
 /* Files of accelerate, which say nothing of the batch. */
 static const hr_map_key accelerate[] = {
     KEY("training.gradient_accumulation", "deepspeed_config.gradient_accumulation_steps", NULL, "*"),
     KEY("model.precision", "mixed_precision", "32-true=no|bf16-mixed=bf16|16-mixed=fp16", "*"),
-    KEY("memory.offload.optimizer", "deepspeed_config.offload_optimizer_device", "device=none|host=cpu|disk=nvme",
-        "none"),
-    KEY("memory.offload.parameters", "deepspeed_config.offload_param_device", "device=none|host=cpu|disk=nvme", "none"),
+    KEY("memory.offload.optimizer", "deepspeed_config.offload_optimizer_device", OFFLOADS, "none"),
+    KEY("memory.offload.parameters", "deepspeed_config.offload_param_device", OFFLOADS, "none"),
 };
 
 static const hr_map_trait deepspeed_traits[] = {
-    UNLESS(UNKNOWN, "train_micro_batch_size_per_gpu|train_batch_size|gradient_accumulation_steps|bf16|fp16", "*",
-           "what DeepSpeed holds without ZeRO is not modelled", "zero_optimization.stage"),
-    TRAIT(UNKNOWN, "zero_optimization.stage", "0", "what DeepSpeed holds without ZeRO is not modelled"),
-    TRAIT(UNKNOWN, "zero_optimization.contiguous_gradients|zero_optimization.reduce_scatter", "false", NOT_KNOWN),
-    TRAIT(UNKNOWN, "zero_optimization.cpu_offload|zero_optimization.cpu_offload_params", "true",
+    TRAIT(UNKNOWN, ZERO "contiguous_gradients|" ZERO "reduce_scatter|" ZERO "memory_efficient_linear", "false",
+          NOT_KNOWN),
+    TRAIT(UNKNOWN, ZERO "cpu_offload|" ZERO "cpu_offload_params", "true",
           "is an old spelling: offload_optimizer, offload_param"),
-    TRAIT(UNKNOWN, "zero_optimization.zenflow|data_types.grad_accum_dtype|torch_autocast.enabled|amp.enabled", "*",
+    TRAIT(UNKNOWN,
+          ZERO "zenflow|data_types.grad_accum_dtype|torch_autocast.enabled|amp.enabled|communication_data_type", "*",
           NOT_KNOWN),
-    TRAIT(UNKNOWN, "zero_optimization.zero_quantized_weights|zero_optimization.zero_quantized_gradients", "true",
-          NOT_KNOWN),
-    TRAIT(UNKNOWN, "zero_optimization.offload_optimizer.ratio", "<1",
-          "the rest stays on the GPU, which is not modelled"),
-    TRAIT(UNKNOWN, "zero_optimization.memory_efficient_linear", "false", NOT_KNOWN),
-    TRAIT(UNKNOWN, "communication_data_type", "*", NOT_KNOWN),
-    TRAIT(UNKNOWN, "fp16.fp16_master_weights_and_grads|bf16.bf16_master_weights_and_grads", "true", NOT_KNOWN),
+    TRAIT(UNKNOWN,
+          ZERO "zero_quantized_weights|" ZERO "zero_quantized_gradients|fp16.fp16_master_weights_and_grads|"
+               "bf16.bf16_master_weights_and_grads",
+          "true", NOT_KNOWN),
+    TRAIT(UNKNOWN, ZERO "offload_optimizer.ratio", "<1", "the rest stays on the GPU, which is not modelled"),
+    TRAIT(UNKNOWN, ZERO "stage", "!>0", "what DeepSpeed holds without ZeRO is not modelled"),
 };
 static const hr_map_trait accelerate_traits[] = {
     TRAIT(UNKNOWN, "distributed_type", "DEEPSPEED|MEGATRON_LM|TP", "what it holds beside PyTorch is not modelled"),

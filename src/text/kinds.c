@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "format/file.h"
 #include "format/gguf.h"
 #include "text/gguf.h"
@@ -32,11 +33,6 @@ static size_t head_read(const char *path, char head[HEAD]) {
   return count;
 }
 
-static bool ends_with(const char *text, const char *ending) {
-  size_t length = strlen(text), end = strlen(ending);
-  return length >= end && strcmp(text + length - end, ending) == 0;
-}
-
 static const hr_vocabulary_kind *kind_of(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   char head[HEAD];
@@ -44,7 +40,7 @@ static const hr_vocabulary_kind *kind_of(const char *path) {
   for (int exact = 1; exact >= 0; exact--) /* a name of its own goes before an ending */
     for (size_t i = 0; i < KINDS; i++) {
       bool named = exact ? kinds[i].file && strcmp(name, kinds[i].file) == 0
-                         : kinds[i].ending && ends_with(name, kinds[i].ending);
+                         : kinds[i].ending && hr__text_ends(name, kinds[i].ending);
       if (named && (!kinds[i].looks_like || kinds[i].looks_like(head, bytes))) return &kinds[i];
     }
   for (size_t i = 0; i < KINDS; i++) /* any name, by what it holds */

@@ -86,6 +86,15 @@ hr_status hr__encoder_create(const hr_tokenizer *t, hr_encoder **out, hr_error *
   return status;
 }
 
+uint64_t hr__encoder_bytes(const hr_encoder *encoder) {
+  uint64_t bytes = encoder->normal[0].capacity + encoder->normal[1].capacity;
+  for (size_t i = 0; i < HR_RELAY_SLOTS; i++)
+    bytes += encoder->slots[i].capacity;
+  for (size_t i = 0; i < HR_MODEL_BUFFERS; i++)
+    bytes += encoder->model[i].capacity;
+  return bytes;
+}
+
 void hr__encoder_destroy(hr_encoder *encoder) {
   if (!encoder) return;
   for (size_t i = 0; i < HR_RELAY_SLOTS; i++)

@@ -58,6 +58,8 @@ const int32_t *hr__tokenizer_ends(const hr_tokenizer *tokenizer, size_t *count);
 
 hr_status hr__encoder_create(const hr_tokenizer *tokenizer, hr_encoder **out, hr_error *err);
 void hr__encoder_destroy(hr_encoder *encoder);
+/* Of its buffers, which grow with the longest text so far; the cache of words comes on top. */
+uint64_t hr__encoder_bytes(const hr_encoder *encoder);
 
 /* Appends the ids of a text, with those that the tokenizer puts round a text where `add_special`. Text that is not
  * UTF-8 is HR_BAD_INPUT with line and byte; nothing is then appended. Texts are never truncated or padded. */

@@ -81,6 +81,14 @@ with Folder() as folder:
     check(first['weights_sha256'] == second['weights_sha256'], 'the same rows give other weights')
     check(0 <= first['metrics']['auc_event'] <= 1, str(first['metrics']))
 
+    # A run does not go on with other arrays, unless it is told to.
+    array = open(path('3.npy'), 'rb').read()
+    put(path('3.npy'), array[:-1] + bytes([array[-1] ^ 1]))
+    more = lambda *flags: run('train', path('r.yaml'), '--out', path('second'), '--resume', '--set', 'training.steps=3', *flags)
+    more().expect(2, 'other bytes', '--accept-changed-data')
+    more('--accept-changed-data').expect(0, 'the data has changed')
+    put(path('3.npy'), array)
+
     # The same frames in video files: the same weights, whatever the number of threads; from the cache they are not decoded again.
     cache = path('cache')
     os.environ['XDG_CACHE_HOME'] = cache

@@ -90,6 +90,16 @@ for key, more, why in [('engine.zero.offload=all', [], 'not modelled'), ('engine
     equal(refused.code, 5, f'{key} is refused')
     check(why in refused.out, f'{key}: {why} is not in {refused.out}')
 
+# Settings of another trainer's change nothing, and that is said; a table that has both sides says nothing
+alone = run(*RECIPE, '--set', 'engine.attention=eager', '--set', 'engine.dtype=f32').expect(0)
+for word in ['remark:', '--set engine.attention', 'engine.attention, engine.dtype', '--engine pytorch']:
+    check(word in ' '.join(alone.err.split()), f'{word} is not in {alone.err}')
+check('remark' not in run(*RECIPE, '--engine', 'pytorch', '--set', 'engine.sdpa=cudnn').expect(0).err, 'PyTorch goes by it')
+check('remark' not in run(*RECIPE, '--set', 'engine.attention=eager', '--compare', 'engine=pytorch').expect(0).err, 'one side goes by it')
+cast = [word for word in zero if word != '--json']
+check('DeepSpeed casts' in ' '.join(run(*cast, '--set', 'engine.dtype=f32').expect(0).err.split()), 'engine.dtype under DeepSpeed')
+check('remark' not in run(*cast, '--set', 'engine.dtype=auto').expect(0).err, 'auto is what it does')
+
 text = run(*RECIPE, '--engine', 'pytorch').expect(0, 'PyTorch allocates', 'most is allocated in backward of step 2, at aten::',
                                                   'cached', 'context', '3 % stay free').out
 check(all(len(line) <= 80 for line in text.splitlines()), f'80 columns: {text}')

@@ -5,6 +5,7 @@ where there are many samples to find again."""
 import json
 import os
 import random
+import shutil
 import struct
 
 import gguf_file
@@ -160,6 +161,15 @@ with Folder() as folder:
     within('tokens', tiny)
     within('lines', tiny, 'data.source=lines', f'data.path={many}')
     within('packed', tiny, 'data.source=lines', f'data.path={many}', 'data.packing=true')
+    words = 'ab cd efg hi ' * (1 << 20)
+    long = folder.write('long.jsonl', ''.join(json.dumps(row) + '\n' for row in
+                                              [{'text': 'ab c'}, {'text': words[:8 << 20]}, {'text': 'a'}]))
+    answered = folder.write('answered.jsonl', json.dumps({'prompt': 'ab c', 'completion': words[:8 << 20]}) + '\n')
+    for workers in (1, 4):
+        for name in (long, answered):
+            shutil.rmtree(os.environ['XDG_CACHE_HOME'])
+            within(f'{os.path.basename(name)}-{workers}', tiny, 'data.source=rows', f'data.path={name}', f'data.workers={workers}')
+    within('long-text', tiny, f'data.path={folder.write("long.txt", words * 2)}')
     within('bytes', tiny, 'data.source=lines', f'data.path={many}', 'data.packing=true', 'data.tokenizer=bytes')
 
     # The plan says so, and a host that is too small for it is found before anything is read.

@@ -112,6 +112,11 @@ def writer(path):
     held = [run('generate', path('writer'), '--plan', '--json', '--max-context', context).expect(0).json() for context in ('64', '65536')]
     caches = [plan['device']['categories']['cache'] for plan in held]
     check(caches[0] > 0 and caches[0] == caches[1], f'states of a longer context take {caches[1]} bytes, not {caches[0]}')
+    # What a GPU cannot write with is refused by its plan.
+    large = ['--set', 'model.config.state_size=320']
+    run('plan', path('writer.yaml'), '--gpu', '4090', *large).expect(1, 'states of 320 numbers are larger than the 256', 'memory.device: cpu')
+    run('plan', path('silent.yaml'), '--gpu', '4090', *large).expect(0)
+    run('plan', path('writer.yaml'), *large).expect(0)
 
 
 def packed(path):

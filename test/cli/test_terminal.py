@@ -105,6 +105,15 @@ with Folder() as folder:
         terminal.finish()
         wide = [line for line in terminal.screen.lines() if len(line) == 80]
         check(terminal.screen.wrapped == 0, f'{arguments}: too long for 80 columns, one of: {wide}')
+    # Examples have the program's path before them, however long that is.
+    for length in range(1, 57 - len(folder.path)):
+        program = os.path.join(folder.path, 'p' * length)
+        os.symlink(HEADROOM, program)
+        for command in ['tokenize', 'generate', 'apply', 'plan']:
+            terminal = Terminal([program, command, '--help'], 80)
+            terminal.finish()
+            check(terminal.screen.wrapped == 0, f'{command} --help as {program}: too long for 80 columns')
+        os.unlink(program)
     for given, meant in [('./absent//a.yaml', './absent/a.yaml'), ('absent/.', 'absent'), ('.//./absent', './absent')]:
         error = run('plan', given).expect(5)
         check(f'at {meant}\n' in error.err, f'{given}: {error.err}')

@@ -15,7 +15,7 @@ build="build-cuda"
 tests="cuda_test_ops_cuda cuda_test_perceptron cuda_test_streams_cuda cuda_test_pairs_cuda cuda_test_few_cuda cuda_test_lora_cuda bench_scan bench_pointwise bench_convs bench_input bench_token"
 
 pack() {
-  cmake -G Ninja -S . -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DHR_CUDA=ON \
+  cmake -G Ninja -S . -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DHR_CUDA=ON -DHR_FATBIN=--compress-mode=none \
     ${ARCHITECTURES:+-DCMAKE_CUDA_ARCHITECTURES="$ARCHITECTURES"} > "$build.log"
   # shellcheck disable=SC2086
   cmake --build "$build" --parallel "$(nproc)" --target headroom headroom_cuda $tests
@@ -31,7 +31,7 @@ pack() {
     grep -Ev '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux[^/]*)\.so' |
     while read -r library; do cp -L "$library" "$stage/"; done
   strip --strip-unneeded "$stage"/*.so*
-  tar -C "$stage" -cf - . | xz -9 > "$build/carry/gpu.tar.xz"
+  tar -C "$stage" --sort=name -cf - . | xz -9 > "$build/carry/gpu.tar.xz"
   rm -rf "$stage"
   ls -l "$build/carry/gpu.tar.xz"
 }

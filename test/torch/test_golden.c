@@ -33,8 +33,9 @@ static void golden_open(golden *g, const char *path) {
   hr_error err = {0};
   assert_int_equal(hr__file_read(path, 1 << 24, &g->arena, &text, &bytes, &err), HR_OK);
   assert_int_equal(hr__torch_trace_parse(path, text, bytes, &g->arena, &g->trace, &err), HR_OK);
-  assert_int_equal(hr__number_rows_open(path, text, bytes, "reserved", &g->arena, &g->head, &g->reserved, &there, &err),
-                   HR_OK);
+  assert_int_equal(
+      hr__number_rows_open(path, text, bytes, "reserved", "events", &g->arena, &g->head, &g->reserved, &there, &err),
+      HR_OK);
   assert_true(there);
 }
 

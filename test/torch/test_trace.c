@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "format/doc.h"
 #include "torch/conf.h"
 #include "torch/driver.h"
 #include "torch/replay.h"
@@ -68,6 +69,23 @@ static void test_a_trace_is_read(void **state) {
   assert_int_equal(t->events.items[2].bytes, 8519680);
   hr__torch_trace_workspaces(&f->traces[0], 100);
   assert_int_equal(t->events.items[2].bytes, 32 * MIB);
+}
+
+/* What was reserved has a row for every change, of which a long recording has more than a document may hold. */
+static void test_long_recording(void **state) {
+  enum { ROWS = HR_DOC_MAX_NODES, ROW = 8 };
+  static const char events[] = "[[0,2097152,0,0,0]],\n \"reserved\": [";
+  fixture *f = *state;
+  size_t bytes = sizeof events + strlen(HEAD("4")) + (size_t)ROWS * ROW, used;
+  char *text = hr__alloc(bytes);
+  assert_non_null(text);
+  used = (size_t)snprintf(text, bytes, "%s%s", HEAD("4"), events);
+  for (size_t i = 0; i < ROWS; i++)
+    used += (size_t)snprintf(text + used, bytes - used, "%s[%zu,2]", i ? "," : "", i % 10);
+  snprintf(text + used, bytes - used, "]}");
+  assert_int_equal(parse(f, text), HR_OK);
+  assert_int_equal(f->traces[0].events.count, 1);
+  hr__free(text);
 }
 
 /* A segment may come where another one lay before, and files may say anything: equal places are told apart. */
@@ -232,6 +250,7 @@ int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
       CASE(test_a_trace_is_read),
+      CASE(test_long_recording),
       CASE(test_places_of_segments),
       CASE(test_what_is_damaged_is_refused_with_its_line),
       CASE(test_other_files_are_no_traces),

@@ -115,6 +115,43 @@ def libraries_as_on_a_gpu():
         library.is_fake_tensor = lambda tensor: False
 
 
+def gru_cell(input_gates, hidden_gates, hx, input_bias=None, hidden_bias=None):
+    """One step of a GRU without cuDNN, as its kernel allocates it: the state, and what backward needs."""
+    return torch.empty_like(hx), hx.new_empty(hx.shape[0], 5 * hx.shape[1])
+
+
+def gru_cell_backward(grad, workspace, has_bias):
+    gates = [workspace.new_empty(workspace.shape[0], 3 * grad.shape[1]) for _ in range(2)]
+    biases = [g.sum(0) if has_bias else g.new_empty(0) for g in gates]
+    return gates[0], gates[1], torch.empty_like(grad), *biases
+
+
+@contextlib.contextmanager
+def cells():
+    """Kernels of which PyTorch itself does not know what they do to sizes alone."""
+    library = torch.library.Library('aten', 'IMPL')
+    for name, sizes in (('_thnn_fused_gru_cell', gru_cell), ('_thnn_fused_gru_cell_backward', gru_cell_backward)):
+        if not torch._C._dispatch_has_kernel_for_dispatch_key('aten::' + name, 'Meta'):
+            library.impl(name, sizes, 'Meta')
+    try:
+        yield
+    finally:
+        library._destroy()
+
+
+@contextlib.contextmanager
+def scripted():
+    """Functions of torch.jit.script run call by call: what its fuser makes of them is not known, and it asks the driver."""
+    fused = torch._C._jit_can_fuse_on_gpu(), torch._C._jit_texpr_fuser_enabled()
+    torch._C._jit_override_can_fuse_on_gpu(False)
+    torch._C._jit_set_texpr_fuser_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._jit_override_can_fuse_on_gpu(fused[0])
+        torch._C._jit_set_texpr_fuser_enabled(fused[1])
+
+
 @contextlib.contextmanager
 def recurrent(note):
     """Recurrent layers without cuDNN, step by step, where what cuDNN keeps is not known."""
