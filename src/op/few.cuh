@@ -97,14 +97,14 @@ template <typename T> __device__ inline void norm_read(const few_product<T> &p, 
 
 /* Rows of x normed, in `to`. Sums are those of rmsnorm_row_kernel: WIDE elements, then a warp of them, then all warps
  * in order. */
-template <typename T, int M> __device__ inline void few_norm(const few_product<T> &p, T *to) {
+template <typename T, int M, int THREADS> __device__ inline void few_norm(const few_product<T> &p, T *to) {
   __shared__ float warps[M][ROW_THREADS / WARP];
   int packs = (int)(p.k / WIDE), thread = (int)threadIdx.x;
   float weights[WIDE]; /* of the first pack, as a rule the only one: asked for together with x */
   if (thread < packs) norm_read(p, thread, weights);
 #pragma unroll
   for (int m = 0; m < M; m++)
-    for (int first = 0; first < packs; first += FEW_THREADS) {
+    for (int first = 0; first < packs; first += THREADS) {
       float v[WIDE] = {}, squares = 0.0f;
       if (first + thread < packs) pack_read<WIDE>(p.x + m * p.k + (first + thread) * WIDE, v);
 #pragma unroll
@@ -113,7 +113,7 @@ template <typename T, int M> __device__ inline void few_norm(const few_product<T
       squares = warp_sum(squares);
       if (thread % WARP == 0 && first + thread < packs) warps[m][(first + thread) / WARP] = squares;
     }
-  __syncthreads();
+  threads_meet<THREADS>();
 #pragma unroll
   for (int m = 0; m < M; m++) {
     float sum = 0.0f;
@@ -121,7 +121,7 @@ template <typename T, int M> __device__ inline void few_norm(const few_product<T
       sum += warps[m][i];
     float rstd = 1.0f / sqrtf(sum / (float)p.k + p.norm_args.eps);
     if (p.rstds && blockIdx.x == 0 && thread == 0) p.rstds[m] = rstd;
-    for (int i = thread; i < packs; i += FEW_THREADS) {
+    for (int i = thread; i < packs; i += THREADS) {
       float v[WIDE], w[WIDE];
       pack_read<WIDE>(p.x + m * p.k + i * WIDE, v);
       if (i != thread) norm_read(p, i, w);
@@ -133,7 +133,7 @@ template <typename T, int M> __device__ inline void few_norm(const few_product<T
       if (p.normed && blockIdx.x == 0) pack_store<WIDE>(p.normed + m * p.k + i * WIDE, block);
     }
   }
-  __syncthreads();
+  threads_meet<THREADS>();
 }
 
 /* What rope and cache_put need to know of a pair of columns of row m: asked for before the pair is there. */
@@ -215,7 +215,7 @@ static __global__ void __launch_bounds__(FEW_THREADS, FEW_BLOCKS<M>)
 
   const T *x = p.x;
   if (p.norm) {
-    few_norm<T, M>(p, (T *)room);
+    few_norm<T, M, FEW_THREADS>(p, (T *)room);
     x = (const T *)room;
   }
   /* As many rounds for each warp of the block: there is a barrier in them. */
@@ -271,11 +271,16 @@ static __global__ void __launch_bounds__(FEW_THREADS, FEW_BLOCKS<M>)
   }
 }
 
+/* From k alone: the order of sums is the same whatever goes along. */
+template <typename T> static int few_split(int64_t k) {
+  int split = 1;
+  while (split < FEW_WARPS && divide_up(k, WARP * WIDE) > split * FEW_PACKS<T, 1>)
+    split *= 2;
+  return split;
+}
+
 template <typename T, int M, int COLUMNS> static hr_status few_launch(const hr_call *call, few_product<T> &p) {
-  int64_t steps = divide_up(p.k, WARP * WIDE);
-  p.split = 1; /* from k alone: the order of sums is the same whatever goes along */
-  while (p.split < FEW_WARPS && steps > p.split * FEW_PACKS<T, 1>)
-    p.split *= 2;
+  p.split = few_split<T>(p.k);
   int64_t blocks = divide_up(p.n / COLUMNS * p.split, FEW_WARPS);
   int64_t rounds = divide_up(blocks, (int64_t)device_state(call)->multiprocessors * FEW_BLOCKS<M>);
   size_t normed = p.norm ? (size_t)(M * p.k) * sizeof(T) : 0;

@@ -1,7 +1,7 @@
 /* linear and its backward ops on CUDA: products through cuBLASLt, the bias in its epilogue, db as sums of columns. Few
  * rows, as programs that generate have, only wait for the weights: they have a kernel of their own. */
 #include "dev/cuda/cublaslt.h"
-#include "op/few_match.cuh"
+#include "op/few_chain_match.cuh"
 extern "C" {
 #include "op/linear_cuda.h"
 }
@@ -71,6 +71,8 @@ static hr_status few_run(const few_group &group, bool early) {
 }
 
 hr_status hr__few_take(const hr_launch *launches, size_t at, size_t count, size_t *taken) {
+  hr_status status = chain_take(launches, at, count, taken);
+  if (status != HR_OK || *taken > 0) return status;
   few_group group = group_of(launches + at, count - at);
   *taken = group.count;
   return group.count ? few_run(group, !written_by(launches, at, group.product->in[1])) : HR_OK;
@@ -181,10 +183,11 @@ static hr_status linear_run(const hr_call *call) {
   return is_few(call) ? few_run(alone, false) : product_run<linear_of>(call);
 }
 
-extern "C" const hr_cuda_launcher hr_cuda_linear = {{linear_prepare, nullptr, linear_run},
-                                                    {FEW_KERNELS(float), FEW_KERNELS(bf16), FEW_KERNELS(f16)},
-                                                    nullptr,
-                                                    hr__few_take};
+extern "C" const hr_cuda_launcher hr_cuda_linear = {
+    {linear_prepare, nullptr, linear_run},
+    {FEW_KERNELS(float), FEW_KERNELS(bf16), FEW_KERNELS(f16), CHAIN_KERNELS(bf16), CHAIN_KERNELS(f16)},
+    nullptr,
+    hr__few_take};
 extern "C" const hr_cuda_launcher hr_cuda_linear_dx = {
     {product_prepare<linear_dx_of>, nullptr, product_run<linear_dx_of>}, {}};
 extern "C" const hr_cuda_launcher hr_cuda_linear_dw = {

@@ -5,7 +5,7 @@
 
 #include "dev/device.h"
 
-enum { MOST_LAUNCHES = 4, MOST_OPERANDS = 6, ARENA = 64 << 20 };
+enum { MOST_LAUNCHES = 24, MOST_OPERANDS = 6, ARENA = 64 << 20 };
 
 extern hr_device *gpu;
 extern void *bases[2];          /* arenas of ARENA bytes */

@@ -30,7 +30,7 @@ typedef struct shape {
 
 static const hr_rmsnorm_args norm_args = {.eps = 1e-5f}, raised_args = {.eps = 1e-5f, .raised = true};
 static const hr_rope_args rope_args = {.head_dim = 64, .heads = 6};
-static const hr_cache_args cache_args = {.heads = 4, .kv_heads = 2, .head_dim = 64};
+static const hr_cache_args cache_args = {.heads = 4, .kv_heads = 2, .head_dim = 64, .scale = 0.125f};
 enum { CONTEXT = 16 };
 
 /* Inputs first, so that they lie in one place whatever is behind; `inputs`: their bytes. */
@@ -170,8 +170,122 @@ static void test_overlap(void **state) {
   }
 }
 
+/* ---- a whole run: layers as a decoder has them ---- */
+
+enum { HIDDEN = 264, INNER = 344, RUN_HEADS = 4, QKV = 512, LAYERS = 2, LONG = 1100 /* keys: parts to join */ };
+
+typedef struct run {
+  hr_dtype dtype;
+  int64_t samples, context;
+  bool weights_late; /* the last product's weights are what the run itself writes */
+} run;
+
+static hr_tensor take(sequence *s, const run *r, int64_t columns) {
+  return tensor_take(s, hr__desc3(r->dtype, r->samples, 1, columns));
+}
+static hr_tensor weights_take(sequence *s, const run *r, int64_t n, int64_t k) {
+  return tensor_take(s, hr__desc2(r->dtype, n, k));
+}
+static void linear_add(sequence *s, hr_tensor x, hr_tensor w, hr_tensor add, hr_tensor y) {
+  memcpy(s->in[s->count], (hr_tensor[]){x, w, {0}, add}, 4 * sizeof x);
+  s->out[s->count][0] = y;
+  launch_add(s, "linear", 4, 1, NULL);
+}
+static void norm_add(sequence *s, hr_tensor x, hr_tensor norm, hr_tensor y, hr_tensor rstds) {
+  memcpy(s->in[s->count], (hr_tensor[]){x, norm}, 2 * sizeof x);
+  memcpy(s->out[s->count], (hr_tensor[]){y, rstds}, 2 * sizeof x);
+  launch_add(s, "rmsnorm", 2, 2, &norm_args);
+}
+
+/* Every layer writes where the one before it did, as plans have it. */
+static void run_make(sequence *s, const run *r, char *base, size_t *inputs) {
+  *s = (sequence){.base = base};
+  hr_tensor norms[LAYERS][2], qkv[LAYERS], o[LAYERS], wide[LAYERS], narrow[LAYERS], keys[LAYERS], values[LAYERS];
+  hr_tensor x = take(s, r, HIDDEN), norm = tensor_take(s, hr__desc1(r->dtype, HIDDEN));
+  hr_tensor head = weights_take(s, r, 339, HIDDEN), table = tensor_take(s, hr__desc3(HR_F32, 2, r->samples, 32));
+  for (int l = 0; l < LAYERS; l++) {
+    for (int i = 0; i < 2; i++)
+      norms[l][i] = tensor_take(s, hr__desc1(r->dtype, HIDDEN));
+    qkv[l] = weights_take(s, r, QKV, HIDDEN);
+    o[l] = weights_take(s, r, HIDDEN, RUN_HEADS * 64);
+    wide[l] = weights_take(s, r, 2 * INNER, HIDDEN);
+    narrow[l] = weights_take(s, r, HIDDEN, INNER);
+    keys[l] = tensor_take(s, hr__desc3(r->dtype, r->samples, r->context, 128));
+    values[l] = tensor_take(s, keys[l].desc);
+  }
+  *inputs = s->used;
+  hr_tensor positions = tensor_take(s, hr__desc1(HR_I32, r->samples)), counts = tensor_take(s, positions.desc);
+  hr_tensor normed = take(s, r, HIDDEN), rstds = tensor_take(s, hr__desc1(HR_F32, r->samples));
+  hr_tensor packed = take(s, r, QKV), mixed = take(s, r, RUN_HEADS * 64), between = take(s, r, HIDDEN);
+  hr_tensor pairs = take(s, r, 2 * INNER), inner = take(s, r, INNER), y = take(s, r, 339);
+  size_t work_bytes = hr__cache_parts(1, r->context) > 1
+                          ? (size_t)(r->samples * RUN_HEADS * hr__cache_parts(1, r->context) * (64 + 2)) * sizeof(float)
+                          : 0;
+  hr_tensor work = tensor_take(s, hr__desc1(HR_F32, 1 + (int64_t)work_bytes / 4));
+  for (int l = 0; l < LAYERS; l++) {
+    norm_add(s, x, norms[l][0], normed, rstds);
+    linear_add(s, normed, qkv[l], (hr_tensor){0}, packed);
+    memcpy(s->in[s->count], (hr_tensor[]){packed, table}, 2 * sizeof x);
+    s->out[s->count][0] = packed;
+    launch_add(s, "rope", 2, 1, &rope_args);
+    memcpy(s->in[s->count], (hr_tensor[]){keys[l], values[l], packed, {0}, positions, counts}, 6 * sizeof x);
+    memcpy(s->out[s->count], (hr_tensor[]){keys[l], values[l]}, 2 * sizeof x);
+    launch_add(s, "cache_put", 6, 2, &cache_args);
+    memcpy(s->in[s->count], (hr_tensor[]){packed, keys[l], values[l], positions, counts}, 5 * sizeof x);
+    s->out[s->count][0] = mixed;
+    if (work_bytes > 0) sequence_work(s, work.data, work_bytes);
+    launch_add(s, "cache_attention", 5, 1, &cache_args);
+    linear_add(s, mixed, o[l], x, between);
+    norm_add(s, between, norms[l][1], normed, rstds);
+    linear_add(s, normed, wide[l], (hr_tensor){0}, pairs);
+    s->in[s->count][0] = pairs;
+    s->out[s->count][0] = inner;
+    launch_add(s, "swiglu", 2, 1, NULL);
+    linear_add(s, inner, narrow[l], between, x);
+  }
+  norm_add(s, x, norm, normed, rstds);
+  if (r->weights_late) {
+    head = (hr_tensor){.desc = hr__desc2(r->dtype, 1, HIDDEN), .data = x.data};
+    y.desc.dim[2] = 1;
+  }
+  linear_add(s, normed, head, (hr_tensor){0}, y);
+}
+
+static void run_check(const run *r) {
+  sequence one, recorded;
+  size_t inputs;
+  run_make(&one, r, bases[0], &inputs);
+  run_make(&recorded, r, bases[1], &inputs);
+  shape c = {.dtype = r->dtype, .batch = r->samples, .length = 1};
+  inputs_fill(&one, &c, inputs);
+  for (size_t l = 0; l < one.count; l++) /* far into the caches, and not all samples there */
+    for (int i = 0; i < one.launches[l].call.n_in; i++) {
+      if (!one.in[l][i].data || one.in[l][i].desc.dtype != HR_I32) continue;
+      for (int64_t b = 0; b < r->samples; b++) {
+        bool position = one.launches[l].call.n_in == 6 ? i == HR_PUT_POSITIONS : i == 3;
+        int32_t number = position ? (int32_t)(r->context - 2 - b) : 1;
+        memcpy(host + ((char *)one.in[l][i].data - one.base) + (size_t)b * 4, &number, 4);
+      }
+    }
+  sequences_run(&one, &recorded);
+  for (size_t i = 0; i < one.used; i++)
+    if (results[0][i] != results[1][i])
+      fail_msg("byte %zu of %zu of a run: dtype %d, %lld samples, %lld keys, weights late %d", i, one.used,
+               (int)r->dtype, (long long)r->samples, (long long)r->context, r->weights_late);
+}
+
+static void test_run(void **state) {
+  (void)state;
+  static const hr_dtype dtypes[] = {HR_BF16, HR_F16};
+  for (size_t d = 0; d < 2; d++)
+    for (int64_t samples = 1; samples <= 3; samples++)
+      for (int late = 0; late < 2; late++)
+        run_check(&(run){dtypes[d], samples, samples == 2 ? LONG : CONTEXT, late > 0});
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_few), cmocka_unit_test(test_overlap)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_few), cmocka_unit_test(test_overlap),
+                                     cmocka_unit_test(test_run)};
   int skipped = sequences_open();
   if (skipped) return skipped;
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -265,6 +265,7 @@ static hr_status gpu_start(hr_device *device, hr_error *err) {
   device->facts.memory_bytes = properties.totalGlobalMem;
   facts_version(&device->facts, properties.major * 10 + properties.minor);
   state->multiprocessors = properties.multiProcessorCount;
+  state->meeting = properties.cooperativeLaunch ? properties.multiProcessorCount : 1;
   state->early = properties.major >= 9;
   return hr__lt_create(state, err);
 }

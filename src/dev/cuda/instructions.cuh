@@ -104,6 +104,81 @@ __device__ inline void copies_wait(void) {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+/* Copies of any length to shared memory that the memory does on its own: what one thread asks for, a sign in shared
+ * memory tells all of. Addresses and bytes are multiples of 16. From compute capability 9.0 on. */
+__device__ inline void bulk_sign_make(uint64_t *sign) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(sign)) : "memory");
+#endif
+}
+/* By who made them, before any is used. */
+__device__ inline void bulk_signs_made(void) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+/* The sign's turn ends once so many bytes have come. */
+__device__ inline void bulk_expect(uint64_t *sign, uint32_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(sign)), "r"(bytes)
+               : "memory");
+#endif
+}
+/* What is read once: it is the first to leave the device's cache. All who want what lies in `to` have read it. */
+__device__ inline void bulk_start(void *to, const void *from, uint32_t bytes, uint64_t *sign) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("{\n\t"
+               ".reg .b64 once;\n\t"
+               "createpolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
+               "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], "
+               "once;\n\t"
+               "}" ::"r"(shared_address(to)),
+               "l"(from), "r"(bytes), "r"(shared_address(sign))
+               : "memory");
+#endif
+}
+/* Ends the turn of a sign that no copy goes with. */
+__device__ inline void bulk_turn_end(uint64_t *sign) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(sign)) : "memory");
+#endif
+}
+/* Until a turn has ended: 0 for the first one, then 1, 0, 1. */
+__device__ inline void bulk_wait(uint64_t *sign, uint32_t turn) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("{\n\t"
+               ".reg .pred there;\n"
+               "again:\n\t"
+               "mbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1;\n\t"
+               "@!there bra again;\n\t"
+               "}" ::"r"(shared_address(sign)),
+               "r"(turn)
+               : "memory");
+#endif
+}
+
+/* A barrier of the block's first THREADS threads, whole warps. */
+template <int THREADS> __device__ inline void threads_meet(void) {
+  asm volatile("barrier.sync 1, %0;" ::"n"(THREADS) : "memory");
+}
+
+/* Asks for a line of memory: it will be in the device's cache. */
+__device__ inline void ask_ahead(const void *from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
+
+/* ---- blocks that wait for each other ---- */
+
+/* One more; whoever reads that has all that this thread, and those it met at a barrier, have written. */
+__device__ inline void count_up(unsigned *counted) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counted) : "memory");
+}
+__device__ inline unsigned count_of(const unsigned *counted) {
+  unsigned count;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(count) : "l"(counted) : "memory");
+  return count;
+}
+
 /* The same number, of which the compiler knows nothing: what is made of it in a loop is made there, and not once for
  * all rounds, in registers that sums need. */
 __device__ inline uint32_t opaque(uint32_t x) {

@@ -26,7 +26,8 @@ struct hr_cuda_state {
   void *attention;     /* of dev/cuda/cudnn.cpp */
   uint64_t peak_bytes; /* largest answer of process_bytes */
   int multiprocessors;
-  bool early; /* kernels can begin before those in front of them have ended */
+  int meeting; /* blocks that surely run at once, one on each multiprocessor: they may wait for each other */
+  bool early;  /* kernels can begin before those in front of them have ended */
 };
 
 /* An op's kernel with all device functions it may launch. They are loaded when the device is opened: loading takes

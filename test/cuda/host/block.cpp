@@ -44,7 +44,7 @@ struct idle_fibers : std::vector<fiber *> {
   }
 };
 
-enum progress { UNBORN, READY, AT_BARRIER, MEETING, ENDED };
+enum progress { UNBORN, READY, AT_BARRIER, AT_PART, MEETING, AT_SIGN, ENDED };
 
 struct copy {
   void *to;
@@ -60,6 +60,9 @@ struct thread {
   uint32_t mask;
   completion *complete;
   void *mine;
+  /* while AT_SIGN */
+  condition *there;
+  const void *sign;
   std::vector<copy> copies;
 };
 
@@ -67,7 +70,7 @@ struct {
   const char *kernel;
   const std::function<void()> *body;
   thread threads[THREADS_MOST];
-  unsigned count, ended, waiting; /* waiting: at the barrier */
+  unsigned count, ended, waiting, part; /* waiting: at the barrier; part: of it */
   uint32_t alive[WARPS_MOST], meeting[WARPS_MOST];
   unsigned at; /* the thread that runs */
   unsigned char *shared;
@@ -80,7 +83,9 @@ struct {
 } block;
 
 const char *progress_name(progress state) {
-  static const char *const names[] = {"not begun", "ready", "at __syncthreads", "at an exchange of its warp", "ended"};
+  static const char *const names[] = {
+      "not begun",          "ready", "at __syncthreads", "at a barrier of some warps", "at an exchange of its warp",
+      "waiting for a sign", "ended"};
   return names[state];
 }
 
@@ -99,7 +104,8 @@ unsigned next_thread(void) {
   unsigned n = block.count, i = block.at;
   for (unsigned tried = 0; tried < n; tried++) {
     i = backwards() ? (i == 0 ? n - 1 : i - 1) : (i + 1 == n ? 0 : i + 1);
-    if (block.threads[i].state <= READY) return i;
+    const thread &t = block.threads[i];
+    if (t.state <= READY || (t.state == AT_SIGN && t.there(t.sign))) return i;
   }
   return n;
 }
@@ -236,7 +242,7 @@ __attribute__((noinline)) void block_run(void) {
 
 void block_begin(dim3 size, unsigned count) {
   block.count = count;
-  block.ended = block.waiting = 0;
+  block.ended = block.waiting = block.part = 0;
   memset(block.meeting, 0, sizeof block.meeting);
   memset(block.alive, 0, sizeof block.alive);
   for (unsigned i = 0; i < count; i++) {
@@ -309,6 +315,30 @@ void barrier(void) {
   block.waiting = 0;
   for (unsigned i = 0; i < block.count; i++)
     block.threads[i].state = READY;
+}
+
+void barrier_of(unsigned threads) {
+  thread &t = block.threads[block.at];
+  if (block.at >= threads || threads > block.count)
+    broken("%s: thread %u comes to a barrier of the first %u", block.kernel, block.at, threads);
+  if (++block.part < threads) {
+    t.state = AT_PART;
+    wait();
+    return;
+  }
+  block.part = 0;
+  for (unsigned i = 0; i < threads; i++)
+    block.threads[i].state = READY;
+}
+
+void wait_for(condition *there, const void *sign) {
+  thread &t = block.threads[block.at];
+  if (there(sign)) return;
+  t.there = there;
+  t.sign = sign;
+  t.state = AT_SIGN;
+  wait();
+  t.state = READY;
 }
 
 void meet(uint32_t mask, completion *complete, void *mine) {

@@ -32,7 +32,12 @@ void grid_run(const char *kernel, dim3 grid, dim3 block, size_t shared, const st
 unsigned lane_number(void);
 unsigned char *shared_memory(size_t *bytes); /* that the launch asked for */
 
-void barrier(void); /* __syncthreads */
+void barrier(void);                /* __syncthreads */
+void barrier_of(unsigned threads); /* the first ones of the block */
+
+/* Lets others run until `there` holds. */
+typedef bool condition(const void *sign);
+void wait_for(condition *there, const void *sign);
 
 /* Waits for all lanes of `mask` that have not ended to come here with the same mask and `complete`, which then runs
  * once: lanes[i] is what lane i brought, NULL of a lane that is not among them. */

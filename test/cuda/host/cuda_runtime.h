@@ -170,8 +170,8 @@ static inline unsigned __reduce_max_sync(uint32_t mask, unsigned value) {
   return mine.result;
 }
 
-static inline unsigned long long atomicAdd(unsigned long long *to, unsigned long long value) {
-  unsigned long long before = *to; /* no other thread runs */
+template <typename T> static T atomicAdd(T *to, T value) {
+  T before = *to; /* no other thread runs */
   *to = before + value;
   return before;
 }

@@ -19,7 +19,7 @@ cudaError_t cudaGetLastError(void);
 struct cudaDeviceProp {
   char name[256];
   size_t totalGlobalMem;
-  int major, minor, multiProcessorCount;
+  int major, minor, multiProcessorCount, cooperativeLaunch;
 };
 enum cudaLimit { cudaLimitStackSize, cudaLimitMallocHeapSize, cudaLimitPrintfFifoSize };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };

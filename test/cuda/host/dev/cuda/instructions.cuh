@@ -145,6 +145,59 @@ static inline void copies_wait(void) {
   emulated::copies_finish();
 }
 
+/* A sign: turns that have ended, and bytes that this one expects. Copies are done when they are asked for. */
+struct bulk_turns {
+  uint32_t ended, expected;
+};
+static inline bulk_turns *bulk_turns_of(uint64_t *sign) {
+  return (bulk_turns *)emulated::shared_piece(sign, sizeof *sign);
+}
+static inline bool bulk_turn_ended(const void *sign, uint32_t turn) {
+  return ((const bulk_turns *)sign)->ended % 2 != turn;
+}
+static inline void bulk_sign_make(uint64_t *sign) {
+  *bulk_turns_of(sign) = {};
+}
+static inline void bulk_signs_made(void) {}
+static inline void bulk_expect(uint64_t *sign, uint32_t bytes) {
+  bulk_turns *turns = bulk_turns_of(sign);
+  if (turns->expected > 0) emulated::broken("a copy to shared memory is expected while another one is under way");
+  turns->expected = bytes;
+}
+static inline void bulk_start(void *to, const void *from, uint32_t bytes, uint64_t *sign) {
+  bulk_turns *turns = bulk_turns_of(sign);
+  if ((uintptr_t)from % 16 != 0 || bytes == 0 || bytes % 16 != 0 || bytes > turns->expected)
+    emulated::broken("%u bytes from %p, of %u expected: multiples of 16 are copied to shared memory", bytes, from,
+                     turns->expected);
+  for (uint32_t at = 0; at < bytes; at += 16)
+    memcpy(emulated::shared_piece((char *)to + at, 16), (const char *)from + at, 16);
+  turns->expected -= bytes;
+  if (turns->expected == 0) turns->ended++;
+}
+static inline void bulk_turn_end(uint64_t *sign) {
+  bulk_turns_of(sign)->ended++;
+}
+static inline void bulk_wait(uint64_t *sign, uint32_t turn) {
+  emulated::wait_for(
+      turn == 0 ? [](const void *at) { return bulk_turn_ended(at, 0); }
+                : [](const void *at) { return bulk_turn_ended(at, 1); },
+      bulk_turns_of(sign));
+}
+
+template <int THREADS> static inline void threads_meet(void) {
+  emulated::barrier_of(THREADS);
+}
+
+static inline void ask_ahead(const void *) {}
+
+/* Blocks run one after another: only one that is alone may wait for all. */
+static inline void count_up(unsigned *counted) {
+  ++*counted;
+}
+static inline unsigned count_of(const unsigned *counted) {
+  return *counted;
+}
+
 static inline uint32_t opaque(uint32_t x) {
   return x;
 }
