@@ -280,9 +280,9 @@ template <typename T> static hr_status backward_run(const hr_call *call, const a
                                         o.dv.data);
   int64_t rows = (int64_t)o.size.batch * o.size.length * o.size.heads;
   bool pieces = aligned(y, 16) && aligned(dy, 16) && (size_t)o.size.head_dim * sizeof(T) % 16 == 0;
-  constexpr int64_t BLOCK_ROWS = FACTS_THREADS / FACTS_LANES;
-  launch(attention_facts<T>, (unsigned)((rows + BLOCK_ROWS - 1) / BLOCK_ROWS), FACTS_THREADS, 0, call_stream(call),
-         o.size, y, dy, lse, facts, pieces);
+  int power = facts_lanes(o.size.head_dim, sizeof(T));
+  launch(attention_facts<T>, (unsigned)divide_up(rows << power, FACTS_THREADS), FACTS_THREADS, 0, call_stream(call),
+         o.size, y, dy, lse, facts, power, pieces);
   hr_status status = own_launch(call, p->kernel[0], o.size.kv_heads, o);
   return status == HR_OK ? own_launch(call, p->kernel[1], o.size.heads, o) : status;
 }

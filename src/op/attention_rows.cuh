@@ -168,39 +168,51 @@ static __device__ inline block_place place_of_block(const attention_sizes &size,
   return {pair / heads, pair % heads, last_is_heavy ? tiles - 1 - tile : tile};
 }
 
-/* Lanes that sum one row together: a power of two, so that they can halve. */
 enum { FACTS_THREADS = 256, FACTS_LANES = 8 };
 
-/* y, dy [B, T, heads, D] and lse [B, heads, T] -> facts [B, heads, T]. One group of lanes per row; in packs of 16 bytes
+/* How many lanes sum one row together, as a power of two: no more than have a pack of a small head. */
+static inline int facts_lanes(int head_dim, size_t element) {
+  int power = 0;
+  while (1 << power < FACTS_LANES && (size_t)16 << power < (size_t)head_dim * element)
+    power++;
+  return power;
+}
+
+/* y, dy [B, T, heads, D] and lse [B, heads, T] -> facts [B, heads, T]. 2^power lanes per row; in packs of 16 bytes
  * where `packed` says that rows begin and end at such. */
 template <typename T>
 static __global__ void __launch_bounds__(FACTS_THREADS)
-    attention_facts(attention_sizes size, const T *y, const T *dy, const float *lse, query_facts *facts, bool packed) {
+    attention_facts(attention_sizes size, const T *y, const T *dy, const float *lse, query_facts *facts, int power,
+                    bool packed) {
   constexpr int WIDTH = 16 / sizeof(T);
   int64_t rows = (int64_t)size.batch * size.length * size.heads;
-  int64_t row = ((int64_t)blockIdx.x * FACTS_THREADS + threadIdx.x) / FACTS_LANES;
-  int lane = (int)threadIdx.x % FACTS_LANES, dim = size.head_dim;
+  int64_t row = ((int64_t)blockIdx.x * FACTS_THREADS + threadIdx.x) >> power;
+  int lanes = 1 << power, lane = (int)threadIdx.x & (lanes - 1), dim = size.head_dim;
   float sum = 0.0f;
   if (row < rows) {
     const T *a = y + row * dim, *b = dy + row * dim;
     if (packed) {
-      for (int d = lane * WIDTH; d < dim; d += FACTS_LANES * WIDTH) {
+      for (int d = lane * WIDTH; d < dim; d += lanes * WIDTH) {
         pack<T, WIDTH> x = *(const pack<T, WIDTH> *)(a + d), z = *(const pack<T, WIDTH> *)(b + d);
 #pragma unroll
         for (int e = 0; e < WIDTH; e++)
           sum = fmaf(to_float(x.value[e]), to_float(z.value[e]), sum);
       }
     } else {
-      for (int d = lane; d < dim; d += FACTS_LANES)
+      for (int d = lane; d < dim; d += lanes)
         sum = fmaf(to_float(a[d]), to_float(b[d]), sum);
     }
   }
-#pragma unroll
-  for (int distance = FACTS_LANES / 2; distance > 0; distance /= 2)
+  for (int distance = lanes / 2; distance > 0; distance /= 2)
     sum += __shfl_xor_sync(~0u, sum, distance);
   if (row < rows && lane == 0) {
-    int64_t head = row % size.heads, position = row / size.heads % size.length, batch = row / size.heads / size.length;
-    int64_t at = (batch * size.heads + head) * size.length + position;
+    int64_t head, position; /* the latter over all sequences */
+    if (rows <= UINT32_MAX) /* 64 bits take far longer to divide */
+      head = (uint32_t)row % (uint32_t)size.heads, position = (uint32_t)row / (uint32_t)size.heads;
+    else
+      head = row % size.heads, position = row / size.heads;
+    int64_t batch = position <= UINT32_MAX ? (uint32_t)position / (uint32_t)size.length : position / size.length;
+    int64_t at = (batch * size.heads + head) * size.length + (position - batch * size.length);
     facts[at] = {lse[at] * LOG2_E, sum};
   }
 }

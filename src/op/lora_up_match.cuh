@@ -165,7 +165,7 @@ template <typename T, bool TANH> static hr_status gelu_bwd_run(const hr_call *fr
 
 template <typename T> static hr_status front_run(const hr_call *front, const hr_call *bwd, bool gelu) {
   if (gelu) return by_tanh(front) ? gelu_bwd_run<T, true>(front, bwd) : gelu_bwd_run<T, false>(front, bwd);
-  dy_dropped<T> dy = {(const T *)front->in[0].data, (T *)front->out[0].data, rows_mask_of(front)};
+  dy_dropped<T> dy = {(const T *)front->in[0].data, (T *)front->out[0].data, rows_mask_of(front), {}};
   return bwd_group_run<T>(bwd, dy);
 }
 

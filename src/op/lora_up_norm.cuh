@@ -35,7 +35,11 @@ static __global__ void __launch_bounds__(NORM_WARPS *WARP) up_norm_kernel(const 
     x[half] = row < rows ? *(const uint32_t *)from : 0;
     x[2 + half] = RANK == 16 && row < rows ? *(const uint32_t *)(from + 8) : 0;
   }
-  c.mask.begin();
+  masked_row masked[2] = {};
+  if (c.mask.control) {
+    c.mask.begin();
+    masked[0] = c.mask.row_of(first + q), masked[1] = c.mask.row_of(first + q + 8);
+  }
 #pragma unroll
   for (int s = 0; s < SLABS; s++) {
     float sum[4][4] = {};
@@ -54,7 +58,7 @@ static __global__ void __launch_bounds__(NORM_WARPS *WARP) up_norm_kernel(const 
         to[e] = fmaf(c.scale, sum[e / 2][2 * half + e % 2], to[e]);
       round_pairs<T>(to);
       if (c.mask.control) {
-        c.mask.apply(to, row, at);
+        c.mask.apply(to, masked[half], at);
         round_pairs<T>(to);
       }
       if (c.residual) {

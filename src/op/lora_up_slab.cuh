@@ -7,7 +7,7 @@
 #include "op/gelu.cuh"
 #include "op/lora_up_place.cuh"
 
-enum { SLAB = 32, SLABS = 2, SLAB_WARPS = 8, SLAB_THREADS = SLAB_WARPS * 32, SLAB_BLOCKS = 3, SLAB_STEP = 16 };
+enum { SLAB = 32, SLABS = 2, SLAB_WARPS = 6, SLAB_THREADS = SLAB_WARPS * 32, SLAB_BLOCKS = 3, SLAB_STEP = 16 };
 
 /* A block: SLAB_WARPS x SLABS slabs of SLAB columns, block_rows rows, a multiple of SLAB_STEP. Columns and groups are
  * multiples of SLAB: a slab belongs to one group or to none. Lane 4 q + t has columns [8 t, 8 t + 8) of a slab in rows
@@ -31,7 +31,7 @@ static __global__ void __launch_bounds__(SLAB_THREADS, SLAB_BLOCKS)
   for (int s = 0; s < SLABS; s++) {
     lora_place place = place_of_column(a, column + s * SLAB);
     inside[s] = column + s * SLAB < a.columns;
-    grouped[s] = place.group >= 0;
+    grouped[s] = inside[s] && place.group >= 0;
     h_at[s] = h + (begin + q) * width + (grouped[s] ? place.group * RANK : 0) + 2 * t;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -40,21 +40,34 @@ static __global__ void __launch_bounds__(SLAB_THREADS, SLAB_BLOCKS)
       b[s][i][1] = RANK == 16 && grouped[s] ? *(const uint32_t *)(from + 8) : 0;
     }
   }
+  pack<T, 8> next[SLABS][2]; /* one step ahead, and h of its rows */
+  uint32_t h_next[SLABS][RANK == 16 ? 4 : 2];
+  auto read = [&](int first) {
+#pragma unroll
+    for (int s = 0; s < SLABS; s++)
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        bool has = first + q + 8 * half < n;
+        const T *from = h_at[s] + (first + half * 8) * width;
+        next[s][half] = {};
+        if (add && inside[s] && has) next[s][half] = pack_load<8>(add + at + (first + half * 8) * a.columns + s * SLAB);
+        h_next[s][half] = has && grouped[s] ? *(const uint32_t *)from : 0;
+        if constexpr (RANK == 16) h_next[s][2 + half] = has && grouped[s] ? *(const uint32_t *)(from + 8) : 0;
+      }
+  };
+  read(0);
   for (int first = 0; first < n; first += SLAB_STEP) {
     pack<T, 8> from[SLABS][2];
     uint32_t x[SLABS][4];
 #pragma unroll
-    for (int s = 0; s < SLABS; s++) {
+    for (int s = 0; s < SLABS; s++)
 #pragma unroll
       for (int half = 0; half < 2; half++) {
-        bool has = inside[s] && first + q + 8 * half < n;
-        from[s][half] = {};
-        if (add && has) from[s][half] = pack_load<8>(add + at + half * 8 * a.columns + s * SLAB);
-        x[s][half] = has && grouped[s] ? *(const uint32_t *)(h_at[s] + half * 8 * width) : 0;
-        x[s][2 + half] = RANK == 16 && has && grouped[s] ? *(const uint32_t *)(h_at[s] + half * 8 * width + 8) : 0;
+        from[s][half] = next[s][half];
+        x[s][half] = h_next[s][half];
+        x[s][2 + half] = RANK == 16 ? h_next[s][RANK == 16 ? 2 + half : 0] : 0;
       }
-      h_at[s] += SLAB_STEP * width;
-    }
+    if (first + SLAB_STEP < n) read(first + SLAB_STEP);
 #pragma unroll
     for (int s = 0; s < SLABS; s++) {
       float sum[4][4] = {};
@@ -64,21 +77,22 @@ static __global__ void __launch_bounds__(SLAB_THREADS, SLAB_BLOCKS)
 #pragma unroll
       for (int half = 0; half < 2; half++) {
         float to[8];
+        pack_floats(from[s][half], to);
 #pragma unroll
         for (int e = 0; e < 8; e++)
-          to[e] = fmaf(a.scale, sum[e / 2][2 * half + e % 2], to_float(from[s][half].value[e]));
+          to[e] = fmaf(a.scale, sum[e / 2][2 * half + e % 2], to[e]);
         if (!inside[s] || first + q + 8 * half >= n) continue;
-        if (BEHIND == SLAB_ALONE || y) pack_write<8>(y + at + half * 8 * a.columns + s * SLAB, to);
+        int64_t place = at + (first + half * 8) * a.columns + s * SLAB;
+        if (BEHIND == SLAB_ALONE || y) pack_write<8>(y + place, to);
         if constexpr (BEHIND != SLAB_ALONE) {
           round_pairs<T>(to);
 #pragma unroll
           for (int e = 0; e < 8; e++)
             to[e] = gelu_of<T, BEHIND == SLAB_GELU_TANH>(to[e]);
-          pack_write<8>(after + at + half * 8 * a.columns + s * SLAB, to);
+          pack_write<8>(after + place, to);
         }
       }
     }
-    at += SLAB_STEP * a.columns;
   }
 }
 
@@ -91,13 +105,14 @@ static bool slabs_fit(const hr_call *call, const hr_lora_up_args &a) {
   return fit;
 }
 
-/* Many rows to a block save reads of B, few make enough blocks. y: NULL where only what is made of it is wanted. */
+/* As many blocks as run at once, each with as many rows: reads of B are few, and of y they are ahead of their use. y:
+ * NULL where only what is made of it is wanted. */
 template <typename T, int RANK, int BEHIND>
 static hr_status up_slab_launch(const hr_call *call, const hr_lora_up_args &a, T *y, T *after) {
-  enum { ROWS_FEW = 2 * SLAB_STEP, ROWS_MANY = 4 * SLAB_STEP, BLOCKS_ENOUGH = 1024 };
-  int64_t rows = desc_rows(call->out[0].desc);
-  int64_t column_blocks = divide_up(a.columns, SLAB_WARPS * SLABS * SLAB), block_rows = ROWS_MANY;
-  if (column_blocks * divide_up(rows, block_rows) < BLOCKS_ENOUGH) block_rows = ROWS_FEW;
+  int64_t rows = desc_rows(call->out[0].desc), column_blocks = divide_up(a.columns, SLAB_WARPS * SLABS * SLAB);
+  int64_t at_once = (int64_t)device_state(call)->multiprocessors * SLAB_BLOCKS;
+  int64_t row_blocks = at_once > column_blocks ? at_once / column_blocks : 1;
+  int64_t block_rows = divide_up(divide_up(rows, row_blocks), SLAB_STEP) * SLAB_STEP;
   int64_t blocks = column_blocks * divide_up(rows, block_rows);
   launch(up_slab_kernel<T, RANK, BEHIND>, (unsigned)blocks, SLAB_THREADS, 0, call_stream(call),
          (const T *)call->in[0].data, (const T *)call->in[1].data, (const T *)call->in[2].data, y, after, rows,

@@ -8,7 +8,15 @@ extern "C" {
 #include "op/lora_up_cuda.h"
 }
 
-enum { TILE_WARPS = 8, TILE_THREADS = TILE_WARPS * 32, TILE_SLABS = HR_LORA_TILE / TILE_WARPS / 32 };
+enum {
+  TILE_SLABS = 2,
+  TILE_WIDE = HR_LORA_TILE / TILE_SLABS / 32,
+  TILE_NARROW = HR_LORA_NARROW / TILE_SLABS / 32
+};                                         /* warps */
+enum { TILE_FINISH = 32, TILE_LANES = 8 }; /* elements of dB that a block completes, and lanes for each */
+
+/* Steps of 16 rows between two barriers. */
+template <int RANK> constexpr int TILE_STEPS = 32 / RANK;
 
 /* Two 16-bit numbers in one register, the first low. A number that is not there is 0. */
 template <typename T> __device__ inline uint32_t joined(const T *low, bool has_low, const T *high, bool has_high) {
@@ -21,20 +29,20 @@ struct tile_place {
   int group;
   int64_t first_column; /* of y */
   int64_t first_weight; /* row of B */
-  int64_t columns;      /* up to HR_LORA_TILE */
+  int64_t columns;      /* up to those of a tile */
 };
 
-__device__ inline tile_place place_of_tile(const hr_lora_up_args &a, int64_t tile) {
+__device__ inline tile_place place_of_tile(const hr_lora_up_args &a, int64_t columns, int64_t tile) {
   int64_t before = 0;
   int g = 0;
   for (;; g++) {
-    int64_t tiles = (a.rows[g] + HR_LORA_TILE - 1) / HR_LORA_TILE;
+    int64_t tiles = (a.rows[g] + columns - 1) / columns;
     if (g + 1 == a.groups || tile < tiles) break;
     tile -= tiles;
     before += a.rows[g];
   }
-  int64_t skip = tile * HR_LORA_TILE, left = a.rows[g] - skip;
-  return {g, a.first[g] + skip, before + skip, left < HR_LORA_TILE ? left : HR_LORA_TILE};
+  int64_t skip = tile * columns, left = a.rows[g] - skip;
+  return {g, a.first[g] + skip, before + skip, left < columns ? left : columns};
 }
 
 /* A warp has TILE_SLABS slabs of 32 columns and goes down the rows of the block, 16 at a time. In a slab, lane 4 q + t
@@ -45,20 +53,21 @@ __device__ inline tile_place place_of_tile(const hr_lora_up_args &a, int64_t til
  *   dBt [rank, columns] += ht dy: for each i the 8 columns 8 t + 2 i + e, from transposed registers. The results of
  *     lane 4 q + t are those of its own columns, for k = q (and q + 8).
  */
-template <typename T, int RANK, typename SOURCE>
-static __global__ void __launch_bounds__(TILE_THREADS, 2) /* op/lora_up_cuda.h counts on it */
+template <typename T, int RANK, int WARPS, typename SOURCE>
+static __global__ void __launch_bounds__(WARPS * 32, HR_LORA_AT_ONCE + (WARPS == TILE_NARROW))
     tile_kernel(const __grid_constant__ SOURCE given, const T *h, const T *weight, float *dh_sums, float *db_sums,
                 int64_t rows, hr_lora_cuda l, const __grid_constant__ hr_lora_up_args a) {
-  __shared__ float parts[2][TILE_WARPS][HR_LORA_ROWS * RANK];
+  constexpr int STEPS = TILE_STEPS<RANK>, PART = HR_LORA_ROWS * RANK;
+  __shared__ float parts[2][WARPS][STEPS * PART];
   int64_t tile = (int64_t)blockIdx.x % l.tiles, row_block = (int64_t)blockIdx.x / l.tiles;
-  tile_place place = place_of_tile(a, tile);
+  tile_place place = place_of_tile(a, l.tile, tile);
   int warp = threadIdx.x / 32, q = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   int64_t begin = row_block * l.block_rows, end = begin + l.block_rows < rows ? begin + l.block_rows : rows;
   int64_t h_width = a.groups * RANK;
   const T *h_group = h + place.group * RANK;
 
   SOURCE dy = given;
-  dy.begin();
+  dy.begin(begin + q, begin + q + 8);
   int column[TILE_SLABS]; /* in the tile */
   bool inside[TILE_SLABS];
   uint32_t b[TILE_SLABS][2][RANK / 8][2];
@@ -93,8 +102,8 @@ static __global__ void __launch_bounds__(TILE_THREADS, 2) /* op/lora_up_cuda.h c
       if (inside[s] && row < end) next[s][half] = dy.load(row, place.first_column + column[s]);
     }
 
-  int side = 0;
-  for (int64_t first = begin; first < end; first += HR_LORA_ROWS, side ^= 1) {
+  int side = 0, step = 0; /* of those between two barriers */
+  for (int64_t first = begin; first < end; first += HR_LORA_ROWS) {
     uint32_t from[TILE_SLABS][2][4], ht[4];
 #pragma unroll
     for (int s = 0; s < TILE_SLABS; s++)
@@ -102,7 +111,7 @@ static __global__ void __launch_bounds__(TILE_THREADS, 2) /* op/lora_up_cuda.h c
       for (int half = 0; half < 2; half++) {
         int64_t row = first + q + 8 * half;
         uint4 made = make_uint4(0, 0, 0, 0);
-        if (inside[s] && row < end) made = dy.make(next[s][half], row, place.first_column + column[s]);
+        if (inside[s] && row < end) made = dy.make(next[s][half], half, row, place.first_column + column[s]);
         from[s][half][0] = made.x;
         from[s][half][1] = made.y;
         from[s][half][2] = made.z;
@@ -111,6 +120,7 @@ static __global__ void __launch_bounds__(TILE_THREADS, 2) /* op/lora_up_cuda.h c
         next[s][half] = {};
         if (inside[s] && row < end) next[s][half] = dy.load(row, place.first_column + column[s]);
       }
+    dy.rows_next(HR_LORA_ROWS);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       int64_t row = first + 2 * t + 8 * half;
@@ -147,16 +157,20 @@ static __global__ void __launch_bounds__(TILE_THREADS, 2) /* op/lora_up_cuda.h c
     for (int n = 0; n < RANK / 8; n++)
 #pragma unroll
       for (int c = 0; c < 4; c++)
-        parts[side][warp][(q + c / 2 * 8) * RANK + n * 8 + 2 * t + c % 2] = dh[n][c];
+        parts[side][warp][step * PART + (q + c / 2 * 8) * RANK + n * 8 + 2 * t + c % 2] = dh[n][c];
+    if (++step < STEPS && first + HR_LORA_ROWS < end) continue;
     __syncthreads();
-    if (threadIdx.x < HR_LORA_ROWS * RANK) {
-      int64_t row = first + threadIdx.x / RANK;
+    int64_t summed = first - (step - 1) * HR_LORA_ROWS; /* first of the rows */
+    for (int i = threadIdx.x; i < step * PART; i += WARPS * 32) {
+      int64_t row = summed + i / RANK;
+      if (row >= end) break;
       float sum = 0.0f;
 #pragma unroll
-      for (int w = 0; w < TILE_WARPS; w++)
-        sum += parts[side][w][threadIdx.x];
-      if (row < end) dh_sums[(tile * rows + row) * RANK + threadIdx.x % RANK] = sum;
+      for (int w = 0; w < WARPS; w++)
+        sum += parts[side][w][i];
+      dh_sums[(tile * rows + row) * RANK + i % RANK] = sum;
     }
+    step = 0, side ^= 1;
   }
 
 #pragma unroll
@@ -171,31 +185,44 @@ static __global__ void __launch_bounds__(TILE_THREADS, 2) /* op/lora_up_cuda.h c
   }
 }
 
-/* Completes the sums: elements of dh first, then those of dB. */
+/* Completes the sums: blocks of dh first, a thread for an element, then those of dB, whose sums are many. */
 template <typename T, typename P>
-static __global__ void tile_finish_kernel(const float *dh_sums, const float *db_sums, const P *partial, T *dh, P *db,
-                                          int64_t rows, hr_lora_cuda l, const __grid_constant__ hr_lora_up_args a) {
-  int64_t width = a.groups * a.rank, dh_count = rows * width, db_count = l.weight_rows * a.rank;
-  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  float sum = 0.0f;
-  if (i < dh_count) {
+static __global__ void __launch_bounds__(TILE_FINISH *TILE_LANES)
+    tile_finish_kernel(const float *dh_sums, const float *db_sums, const P *partial, T *dh, P *db, int64_t rows,
+                       int64_t dh_blocks, hr_lora_cuda l, const __grid_constant__ hr_lora_up_args a) {
+  __shared__ float parts[TILE_LANES][TILE_FINISH];
+  int64_t width = a.groups * a.rank, db_count = l.weight_rows * a.rank;
+  if (blockIdx.x < dh_blocks) {
+    int64_t i = (int64_t)blockIdx.x * (TILE_FINISH * TILE_LANES) + threadIdx.x;
+    if (i >= rows * width) return;
     int64_t row = i / width, k = i % width % a.rank, tile = 0, tiles = 0;
     int group = (int)(i % width / a.rank);
+    float sum = 0.0f;
     for (int g = 0; g <= group; g++) {
       tile += tiles;
-      tiles = (a.rows[g] + HR_LORA_TILE - 1) / HR_LORA_TILE;
+      tiles = (a.rows[g] + l.tile - 1) / l.tile;
     }
 #pragma unroll 8
     for (int64_t n = 0; n < tiles; n++)
       sum += dh_sums[((tile + n) * rows + row) * a.rank + k];
     dh[i] = from_float<T>(a.scale * sum);
-  } else if (i < dh_count + db_count) {
-    int64_t at = i - dh_count;
-#pragma unroll 16
-    for (int64_t n = 0; n < l.row_blocks; n++)
-      sum += db_sums[n * db_count + at];
-    db[at] = from_float<P>(a.scale * sum + (partial ? to_float(partial[at]) : 0.0f));
+    return;
   }
+  int lane = threadIdx.x / TILE_FINISH, x = threadIdx.x % TILE_FINISH;
+  int64_t at = ((int64_t)blockIdx.x - dh_blocks) * TILE_FINISH + x;
+  float sum = 0.0f;
+  if (at < db_count)
+#pragma unroll 8
+    for (int64_t n = lane; n < l.row_blocks; n += TILE_LANES)
+      sum += db_sums[n * db_count + at];
+  parts[lane][x] = sum;
+  __syncthreads();
+  if (lane > 0 || at >= db_count) return;
+  sum = 0.0f;
+#pragma unroll
+  for (int other = 0; other < TILE_LANES; other++)
+    sum += parts[other][x];
+  db[at] = from_float<P>(a.scale * sum + (partial ? to_float(partial[at]) : 0.0f));
 }
 
 template <typename T, typename P, int RANK, typename SOURCE>
@@ -203,15 +230,20 @@ static hr_status bwd_tile_launch(const hr_call *call, const SOURCE &dy, const hr
                                  int64_t rows) {
   float *dh_sums = (float *)call->workspace, *db_sums = (float *)((char *)call->workspace + l.db_sums);
   cudaStream_t stream = call_stream(call);
-  launch(tile_kernel<T, RANK, SOURCE>, (unsigned)(l.tiles * l.row_blocks), TILE_THREADS, 0, stream, dy,
+  bool narrow = l.tile == HR_LORA_NARROW;
+  launch(narrow ? tile_kernel<T, RANK, TILE_NARROW, SOURCE> : tile_kernel<T, RANK, TILE_WIDE, SOURCE>,
+         (unsigned)(l.tiles * l.row_blocks), (narrow ? TILE_NARROW : TILE_WIDE) * 32, 0, stream, dy,
          (const T *)call->in[1].data, (const T *)call->in[2].data, dh_sums, db_sums, rows, l, a);
-  int64_t count = (rows * a.groups + l.weight_rows) * RANK;
-  launch(tile_finish_kernel<T, P>, (unsigned)divide_up(count, TILE_THREADS), TILE_THREADS, 0, stream, dh_sums, db_sums,
-         (const P *)call->in[3].data, (T *)call->out[0].data, (P *)call->out[1].data, rows, l, a);
+  int64_t dh_blocks = divide_up(rows * a.groups * RANK, TILE_FINISH * TILE_LANES);
+  launch(tile_finish_kernel<T, P>, (unsigned)(dh_blocks + divide_up(l.weight_rows * RANK, TILE_FINISH)),
+         TILE_FINISH * TILE_LANES, 0, stream, dh_sums, db_sums, (const P *)call->in[3].data, (T *)call->out[0].data,
+         (P *)call->out[1].data, rows, dh_blocks, l, a);
   return launched();
 }
 
-#define TILE_KERNELS(T, ...) (const void *)tile_kernel<T, 8, __VA_ARGS__>, (const void *)tile_kernel<T, 16, __VA_ARGS__>
+#define TILE_KERNELS_OF(T, WARPS, ...)                                                                                 \
+  (const void *)tile_kernel<T, 8, WARPS, __VA_ARGS__>, (const void *)tile_kernel<T, 16, WARPS, __VA_ARGS__>
+#define TILE_KERNELS(T, ...) TILE_KERNELS_OF(T, TILE_WIDE, __VA_ARGS__), TILE_KERNELS_OF(T, TILE_NARROW, __VA_ARGS__)
 #define TILE_FUNCTIONS(T)                                                                                              \
   TILE_KERNELS(T, dy_stored<T>), TILE_KERNELS(T, dy_dropped<T>), TILE_KERNELS(T, dy_through_gelu<T, false>),           \
       TILE_KERNELS(T, dy_through_gelu<T, true>), (const void *)tile_finish_kernel<T, float>,                           \

@@ -7,6 +7,12 @@ extern "C" {
 #include "op/dropout.h"
 }
 
+/* Whose elements a row has. */
+struct masked_row {
+  uint64_t sample;
+  int64_t element; /* of the row's first one in its sample */
+};
+
 struct rows_mask {
   const hr_control *control; /* NULL: nothing is dropped */
   int64_t columns, sample_rows;
@@ -16,18 +22,27 @@ struct rows_mask {
   float scale;
   uint64_t key; /* begin() makes it */
 
-  __device__ void begin() {
-    if (control) key = hr__dropout_key(control->seed, stream_key, control->step, use);
+  __device__ void begin() { key = hr__dropout_key(control->seed, stream_key, control->step, use); }
+
+  /* Rows are counted in 32 bits: 64 take far longer to divide. */
+  __device__ masked_row row_of(int64_t row) const {
+    uint32_t sample = (uint32_t)row / (uint32_t)sample_rows;
+    return {control->sample + (uint64_t)first + sample, (row - (int64_t)sample * sample_rows) * columns};
+  }
+  /* `step` rows further on. */
+  __device__ void advance(masked_row &row, int step) const {
+    for (row.element += step * columns; row.element >= sample_rows * columns; row.element -= sample_rows * columns)
+      row.sample++;
   }
 
-  /* 8 neighbours in a row. Rows are counted in 32 bits: 64 take far longer to divide. */
-  __device__ void apply(float *value, int64_t row, int64_t column) const {
-    uint32_t sample = (uint32_t)row / (uint32_t)sample_rows, word[4];
-    int64_t element = (row - (int64_t)sample * sample_rows) * columns + column;
-    hr__mask_draw(key, control->sample + (uint64_t)first + sample, (uint64_t)element / HR_MASK_LANES, word);
+  /* 8 neighbours in a row. What is drawn for an even element is the lower half of a word: both halves are compared as
+   * upper ones, in whose lower bits a word may have anything. */
+  __device__ void apply(float *value, const masked_row &row, int64_t column) const {
+    uint32_t word[4], least = limit << 16;
+    hr__mask_draw(key, row.sample, (uint64_t)(row.element + column) / HR_MASK_LANES, word);
 #pragma unroll
     for (int e = 0; e < 8; e++)
-      value[e] = hr__mask_keeps(word, e, limit) ? value[e] * scale : 0.0f;
+      value[e] = (e % 2 ? word[e / 2] : word[e / 2] << 16) >= least ? value[e] * scale : 0.0f;
   }
 };
 

@@ -10,6 +10,7 @@
 
 #include <type_traits>
 
+#include "dev/cuda/pair.cuh"
 #include "op/norm.cuh"
 
 enum { NORM_ROWS = 16, NORM_SLAB = 32, NORM_SLABS = 2, NORM_WARPS = 12 };
@@ -33,9 +34,7 @@ template <typename F> static hr_status by_slabs(int slabs, const F &function) {
 template <typename T> using eight = pack<T, 8>;
 
 template <typename T> __device__ inline void eight_floats(const eight<T> &from, float *to) {
-#pragma unroll
-  for (int e = 0; e < 8; e++)
-    to[e] = to_float(from.value[e]);
+  pack_floats(from, to);
 }
 template <typename T> __device__ inline eight<T> eight_rounded(const float *from) {
   eight<T> to;
@@ -78,29 +77,27 @@ __device__ inline void tile_normalize(const norm_tile<T, W> &c, const eight<T> (
   __shared__ float parts[2][NORM_WARPS][NORM_ROWS];
   int q = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
   int64_t column = (int64_t)(threadIdx.x / WARP) * SLABS * NORM_SLAB + 8 * t;
-  float mean[2] = {}, rstd[2] = {};
+  float v[SLABS][2][8], mean[2] = {}, rstd[2] = {};
 #pragma unroll
   for (int half = 0; half < 2; half++)
 #pragma unroll
     for (int s = 0; s < SLABS; s++) {
-      float v[8];
-      eight_floats(x[s][half], v);
+      eight_floats(x[s][half], v[s][half]);
 #pragma unroll
       for (int e = 0; e < 8; e++)
-        mean[half] += v[e];
+        mean[half] += v[s][half][e];
     }
   tile_sum(mean, parts[0]);
 #pragma unroll
   for (int half = 0; half < 2; half++) {
     mean[half] /= (float)c.columns;
 #pragma unroll
-    for (int s = 0; s < SLABS; s++) {
-      float v[8];
-      eight_floats(x[s][half], v);
+    for (int s = 0; s < SLABS; s++)
 #pragma unroll
-      for (int e = 0; e < 8; e++)
-        rstd[half] = fmaf(v[e] - mean[half], v[e] - mean[half], rstd[half]);
-    }
+      for (int e = 0; e < 8; e++) {
+        v[s][half][e] -= mean[half];
+        rstd[half] = fmaf(v[s][half][e], v[s][half][e], rstd[half]);
+      }
   }
   tile_sum(rstd, parts[1]);
 #pragma unroll
@@ -120,12 +117,10 @@ __device__ inline void tile_normalize(const norm_tile<T, W> &c, const eight<T> (
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       int64_t row = first + q + 8 * half;
-      float v[8];
-      eight_floats(x[s][half], v);
 #pragma unroll
       for (int e = 0; e < 8; e++)
-        v[e] = fmaf((v[e] - mean[half]) * rstd[half], w[e], b[e]);
-      if (row < c.rows) pack_write<8>(c.y + row * c.columns + column + s * NORM_SLAB, v);
+        v[s][half][e] = fmaf(v[s][half][e] * rstd[half], w[e], b[e]);
+      if (row < c.rows) pack_write<8>(c.y + row * c.columns + column + s * NORM_SLAB, v[s][half]);
     }
   }
 }
@@ -165,7 +160,7 @@ static __global__ void __launch_bounds__(NORM_WARPS *WARP)
   float dw[SUMS ? SLABS : 1][8] = {}, db[SUMS ? SLABS : 1][8] = {};
   for (int64_t first = begin; first < end; first += NORM_ROWS, turn ^= 1) {
     eight<T> dy[SLABS][2], x[SLABS][2], before[SLABS][2] = {};
-    float mean[2] = {}, rstd[2] = {};
+    float n[SLABS][2][8], g[SLABS][2][8], mean[2] = {}, rstd[2] = {};
     float2 dots[2] = {};
     tile_load(dy, c.dy, first, end, c.columns);
     tile_load(x, c.x, first, end, c.columns);
@@ -183,16 +178,17 @@ static __global__ void __launch_bounds__(NORM_WARPS *WARP)
       pack_read<8>(c.w + column + s * NORM_SLAB, w);
 #pragma unroll
       for (int half = 0; half < 2; half++) {
-        float d[8], v[8];
+        float d[8];
         eight_floats(dy[s][half], d);
-        eight_floats(x[s][half], v);
+        eight_floats(x[s][half], n[s][half]);
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-          float n = (v[e] - mean[half]) * rstd[half], g = d[e] * w[e];
-          dots[half].x += g;
-          dots[half].y = fmaf(g, n, dots[half].y);
+          n[s][half][e] = (n[s][half][e] - mean[half]) * rstd[half];
+          g[s][half][e] = d[e] * w[e];
+          dots[half].x += g[s][half][e];
+          dots[half].y = fmaf(g[s][half][e], n[s][half][e], dots[half].y);
           if constexpr (SUMS) {
-            dw[s][e] = fmaf(d[e], n, dw[s][e]);
+            dw[s][e] = fmaf(d[e], n[s][half][e], dw[s][e]);
             db[s][e] += d[e];
           }
         }
@@ -201,22 +197,16 @@ static __global__ void __launch_bounds__(NORM_WARPS *WARP)
     if (!c.dx) continue;
     tile_sum(dots, parts[turn]);
 #pragma unroll
-    for (int s = 0; s < SLABS; s++) {
-      float w[8];
-      pack_read<8>(c.w + column + s * NORM_SLAB, w);
+    for (int half = 0; half < 2; half++) {
+      int64_t row = first + q + 8 * half;
+      float g_mean = dots[half].x / (float)c.columns, gn_mean = dots[half].y / (float)c.columns;
 #pragma unroll
-      for (int half = 0; half < 2; half++) {
-        int64_t row = first + q + 8 * half;
-        float d[8], v[8], to[8];
-        eight_floats(dy[s][half], d);
-        eight_floats(x[s][half], v);
+      for (int s = 0; s < SLABS; s++) {
+        float to[8];
         eight_floats(before[s][half], to);
 #pragma unroll
-        for (int e = 0; e < 8; e++) {
-          float n = (v[e] - mean[half]) * rstd[half];
-          float own = d[e] * w[e] - dots[half].x / (float)c.columns - n * (dots[half].y / (float)c.columns);
-          to[e] = fmaf(rstd[half], own, to[e]);
-        }
+        for (int e = 0; e < 8; e++)
+          to[e] = fmaf(rstd[half], g[s][half][e] - g_mean - n[s][half][e] * gn_mean, to[e]);
         if (row < end) pack_write<8>(c.dx + row * c.columns + column + s * NORM_SLAB, to);
       }
     }

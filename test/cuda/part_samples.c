@@ -133,6 +133,9 @@ static const hr_lora_down_dw_args down50_bf16 = {{.p = 0.5f, .use = 1}, HR_BF16}
 static const hr_lora_up_bwd_args lora8_bwd = {
     .up = {.scale = 2, .rank = 8, .groups = 3, .first = {0, 2048, 2560}, .rows = {2048, 512, 512}, .columns = 3072},
     .dtype = HR_F32};
+static const hr_lora_up_bwd_args lora8_narrow_bwd = {
+    .up = {.scale = 2, .rank = 8, .groups = 3, .first = {0, 384, 768}, .rows = {384, 384, 384}, .columns = 1152},
+    .dtype = HR_F32};
 
 /* Convolutions: {strides}, {padding}, {dilation}, groups. */
 #define CONV_FIRST                                                                                                     \
@@ -708,6 +711,7 @@ static const large_sample samples[] = {
     {"conv_db", {.n_in = 2, .in = {F(2, 3, 131, 1001), F(3)}, .args = &db_wide}}, /* pieces of channels */
     {"conv_db", {.n_in = 2, .in = {F(1, 5, 16, 16, 1000)}, .args = &db_wide}},
     {"lora_up_bwd", {.n_in = 4, .in = {F(530, 3072), F(530, 24), F(3072, 8), F(3072, 8)}, .args = &lora8_bwd}},
+    {"lora_up_bwd", {.n_in = 4, .in = {F(530, 1152), F(530, 24), F(1152, 8)}, .args = &lora8_narrow_bwd}},
 };
 
 const large_sample *large_samples(size_t *count) {

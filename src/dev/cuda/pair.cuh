@@ -14,11 +14,25 @@ __device__ inline uint32_t pair_of(f16, float low, float high) {
   return *(uint32_t *)&pair;
 }
 
-/* The two numbers of a register. */
-template <typename T> __device__ inline float2 numbers_of(T, uint32_t word) {
-  pack<T, 2> both;
+/* The two numbers of a register. bf16 is the upper half of f32: an instruction each. */
+__device__ inline float2 numbers_of(bf16, uint32_t word) {
+  return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u));
+}
+__device__ inline float2 numbers_of(f16, uint32_t word) {
+  pack<f16, 2> both;
   memcpy(&both, &word, sizeof both);
   return make_float2(to_float(both.value[0]), to_float(both.value[1]));
+}
+
+/* All numbers of a pack, by registers: elements taken out of it one by one would cost an instruction more each. */
+template <typename T, int N> __device__ inline void pack_floats(const pack<T, N> &from, float *to) {
+  uint32_t words[N / 2];
+  memcpy(words, &from, sizeof words);
+#pragma unroll
+  for (int i = 0; i < N / 2; i++) {
+    float2 both = numbers_of(T(), words[i]);
+    to[2 * i] = both.x, to[2 * i + 1] = both.y;
+  }
 }
 
 /* Rounds each to T, two by one instruction: a single number goes through a unit that takes four times as long. */
