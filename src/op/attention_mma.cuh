@@ -202,37 +202,63 @@ static __device__ inline void sums_add(mma_tiles<M, DIM / 8> &sums, const mma_ti
   }
 }
 
-/* What the weights of a row are relative to, `most`, need not be its largest score so far: it is raised, and the sums
- * follow, when a score is above it by more than REBASE in base 2, which is seldom; weights up to 2^REBASE lose nothing.
- * Until a row has seen a key it is -inf. */
+/* Weights of a row are 2^(score - base), scores being in base 2. base is the largest score that the row had when it was
+ * set last: its largest need not be known before weights are made, as those up to 2^REBASE lose nothing. When a lane's
+ * sum of a row says that they grow beyond that, which is seldom, they are made again. Until a row has seen a key its
+ * base is -inf. */
 static constexpr float REBASE = 8.0f;
 
-template <int M, int N, int D>
-static __device__ inline void softmax_rebase(const mma_tiles<M, N> &s, float (&most)[M][2], float (&total)[M][2],
-                                             mma_tiles<M, D> &sums, float scale2) {
-  float high[M][2], slack = REBASE / scale2;
-  bool above = false;
+/* Turns scores into weights; sum: of this lane's columns. BLIND: rows without a base are there. */
+template <bool BLIND, int M, int N>
+static __device__ inline void weights_make(mma_tiles<M, N> &s, const float (&base)[M][2], float (&sum)[M][2],
+                                           float scale2) {
 #pragma unroll
   for (int m = 0; m < M; m++)
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      high[m][half] = -INFINITY;
+      float from = BLIND && base[m][half] == -INFINITY ? 0.0f : base[m][half];
+      sum[m][half] = 0.0f;
 #pragma unroll
       for (int n = 0; n < N; n++)
-        high[m][half] = fmaxf(high[m][half], fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
-      above |= high[m][half] > most[m][half] + slack;
+#pragma unroll
+        for (int e = 2 * half; e < 2 * half + 2; e++) {
+          s[m][n][e] = near_power_of_two(fmaf(s[m][n][e], scale2, -from));
+          sum[m][half] += s[m][n][e];
+        }
     }
-  if (!__any_sync(~0u, above)) return;
+}
+
+/* Whether all rows of the warp have weights that are small enough. */
+template <int M> static __device__ inline bool weights_fit(const float (&sum)[M][2]) {
+  bool fit = true;
+#pragma unroll
+  for (int m = 0; m < M; m++)
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+      fit = fit && sum[m][half] <= (float)(1 << (int)REBASE);
+  return !__any_sync(~0u, !fit);
+}
+
+/* Takes the scores into the bases of their rows; what was summed so far follows. Whether all rows have one. */
+template <int M, int N, int D>
+static __device__ inline bool rows_rebase(const mma_tiles<M, N> &s, float (&base)[M][2], float (&total)[M][2],
+                                          mma_tiles<M, D> &sums, float scale2) {
+  bool begun = true;
 #pragma unroll
   for (int m = 0; m < M; m++)
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      float next = fmaxf(most[m][half], high[m][half]);
-      next = fmaxf(next, __shfl_xor_sync(~0u, next, 1));
-      next = fmaxf(next, __shfl_xor_sync(~0u, next, 2));
+      float high = -INFINITY;
+#pragma unroll
+      for (int n = 0; n < N; n++)
+        high = fmaxf(high, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
+      high = fmaxf(high, __shfl_xor_sync(~0u, high, 1));
+      high = fmaxf(high, __shfl_xor_sync(~0u, high, 2));
+      float next = fmaxf(base[m][half], high * scale2);
+      begun = begun && next > -INFINITY;
       if (next == -INFINITY) continue;
-      float keep = near_power_of_two((most[m][half] - next) * scale2);
-      most[m][half] = next;
+      float keep = near_power_of_two(base[m][half] - next);
+      base[m][half] = next;
       total[m][half] *= keep;
 #pragma unroll
       for (int n = 0; n < D; n++)
@@ -240,6 +266,7 @@ static __device__ inline void softmax_rebase(const mma_tiles<M, N> &s, float (&m
         for (int e = 2 * half; e < 2 * half + 2; e++)
           sums[m][n][e] *= keep;
     }
+  return !__any_sync(~0u, !begun);
 }
 
 /* Rows [first, first + 16 M) of a head = sums, row (m, half) times factor[m][half]. They go through the warp's own rows
@@ -298,13 +325,14 @@ static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::FORWARD_BL
   rows.begin(q_tile, own);
   mma_tiles<M, DIM / 8> sums;
   tiles_clear<M, DIM / 8>(sums);
-  float most[M][2], total[M][2],
+  float base[M][2], total[M][2],
       scale2 = o.size.scale * LOG2_E; /* scale > 0: the largest product is the largest score */
 #pragma unroll
   for (int m = 0; m < M; m++)
 #pragma unroll
     for (int half = 0; half < 2; half++)
-      most[m][half] = -INFINITY, total[m][half] = 0.0f;
+      base[m][half] = -INFINITY, total[m][half] = 0.0f;
+  bool begun = false; /* all rows of the warp have a base */
 
   int row = first + own;
   for (int key = begin, stage = 0; key < seen; key += KEYS, stage ^= 1) {
@@ -317,24 +345,28 @@ static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::FORWARD_BL
       const int at_part = stage * STAGE + (part - key) * mma_pitch<DIM>;
       if (sees.none(row, row + 16 * M, part, part + PART)) continue;
       mma_tiles<M, N> s;
-      scores_make<T, DIM, M, N>(s, rows, k_tiles + at_part);
-      if (!sees.all(row, row + 16 * M, part, part + PART))
-        scores_hide<M, N>(s, row, part, [&](int i, int j) { return sees.has(i, j); });
-      softmax_rebase<M, N, DIM / 8>(s, most, total, sums, scale2);
+      float sum[M][2];
+      auto scores = [&]() {
+        scores_make<T, DIM, M, N>(s, rows, k_tiles + at_part);
+        if (!sees.all(row, row + 16 * M, part, part + PART))
+          scores_hide<M, N>(s, row, part, [&](int i, int j) { return sees.has(i, j); });
+      };
+      scores();
+      bool fit = false;
+      if (begun) {
+        weights_make<false>(s, base, sum, scale2);
+        fit = weights_fit<M>(sum);
+        if (!fit) scores();
+      }
+      if (!fit) {
+        begun = rows_rebase<M, N, DIM / 8>(s, base, total, sums, scale2);
+        weights_make<S::MAY_BE_BLIND>(s, base, sum, scale2);
+      }
 #pragma unroll
       for (int m = 0; m < M; m++)
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-          float base = S::MAY_BE_BLIND && most[m][half] == -INFINITY ? 0.0f : most[m][half] * scale2, sum = 0.0f;
-#pragma unroll
-          for (int n = 0; n < N; n++)
-#pragma unroll
-            for (int e = 2 * half; e < 2 * half + 2; e++) {
-              s[m][n][e] = near_power_of_two(fmaf(s[m][n][e], scale2, -base));
-              sum += s[m][n][e];
-            }
-          total[m][half] += sum; /* of this lane's columns; the four lanes of a row meet below */
-        }
+        for (int half = 0; half < 2; half++)
+          total[m][half] += sum[m][half]; /* of this lane's columns; the four lanes of a row meet below */
       if constexpr (DROPS) {
 #pragma unroll
         for (int m = 0; m < M; m++) {
@@ -364,7 +396,7 @@ static __global__ void __launch_bounds__(MMA_THREADS, mma_shape<DIM>::FORWARD_BL
       sum += __shfl_xor_sync(~0u, sum, 2);
       if (t == 0 && query < length)
         o.lse[((int64_t)at.batch * o.size.heads + at.head) * length + query] =
-            there ? most[m][half] * o.size.scale + logf(sum) : 0.0f;
+            there ? base[m][half] / LOG2_E + logf(sum) : 0.0f;
       total[m][half] = there ? o.size.drop.scale / sum : 0.0f;
     }
   sums_store<T, DIM, M>(sums, total, q_tile + own * mma_pitch<DIM>, head_start(o.y, o.size, at.batch, at.head),

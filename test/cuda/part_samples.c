@@ -52,6 +52,10 @@ static const hr_attention_args window128 = {.heads = 2, .kv_heads = 1, .head_dim
 static const hr_attention_args both32 = {
     .heads = 2, .kv_heads = 1, .head_dim = 32, .scale = 0.2f, .bidirectional = true};
 static const hr_attention_args later32 = {.heads = 4, .kv_heads = 4, .head_dim = 32, .scale = 0.2f};
+/* Scores far apart: what weights are relative to is raised on the way, and rows of a window see their first key late.
+ */
+static const hr_attention_args steep32 = {.heads = 4, .kv_heads = 4, .head_dim = 32, .scale = 2, .bidirectional = true};
+static const hr_attention_args steep64 = {.heads = 2, .kv_heads = 1, .head_dim = 64, .scale = 1.5f, .window = 50};
 static const hr_attention_args both64 = {
     .heads = 4, .kv_heads = 4, .head_dim = 64, .scale = 0.125f, .bidirectional = true};
 static const hr_attention_args both128 = {
@@ -330,6 +334,8 @@ static const large_sample samples[] = {
     {"attention", {.n_in = 5, .in = {F(4, 150, 128), {0}, {0}, I(4)}, .args = &both32, .index_below = 151}},
     /* lengths: mixed; 0 and 1; all of them whole */
     {"attention", {.n_in = 5, .in = {F(4, 256, 384), {0}, {0}, I(4)}, .args = &later32, .index_below = 257}},
+    {"attention", {.n_in = 5, .in = {F(2, 200, 384), {0}, {0}, I(2)}, .args = &steep32, .index_below = 201}},
+    {"attention", {.n_in = 5, .in = {F(2, 200, 256)}, .args = &steep64}},
     {"attention_bwd",
      {.n_in = 8,
       .in = {F(4, 256, 128), F(4, 256, 384), {0}, {0}, F(4, 256, 128), F(4, 4, 256), I(4)},
