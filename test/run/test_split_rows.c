@@ -313,7 +313,8 @@ static void test_what_needs_all_rows(void **state) {
   hr__block_end(&b);
   hr__program_set_output(&b, "y", x);
   assert_int_equal(hr__pass_split(&b, recipe, NULL, &err), HR_BAD_INPUT);
-  assert_non_null(strstr(err.message, "block cannot be split into 5 slices: its batch has 2 rows"));
+  assert_non_null(strstr(err.message, "block as a whole cannot be split into 5 slices"));
+  assert_non_null(strstr(err.message, "does not go frame by frame"));
   hr__graph_destroy(graph);
   hr__recipe_destroy(recipe);
 }
