@@ -300,8 +300,8 @@ static void test_compiled(void **state) {
 static void test_refused(void **state) {
   (void)state;
   static const char *const overrides[] = {
-      "model={family: llama, config: {hidden_size: 64, intermediate_size: 128, num_hidden_layers: 2, "
-      "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256, max_position_embeddings: 64}}",
+      ("model={family: llama, config: {hidden_size: 64, intermediate_size: 128, num_hidden_layers: 2, "
+       "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256, max_position_embeddings: 64}}"),
       "data={source: synthetic, sequence_length: 128}", "memory={device: cuda, gpu: H200}", "engine={kind: pytorch}"};
   hr_job_source source = {"", overrides, sizeof overrides / sizeof *overrides};
   hr_job *job = NULL;
