@@ -27,6 +27,13 @@ static bool is_unfinished(const char *name) {
   return true;
 }
 
+/* Whether the open file is the one that the path names: it may have been finished before its lock was had. */
+static bool is_still(int fd, const char *path) {
+  struct stat open_one, named;
+  return fstat(fd, &open_one) == 0 && stat(path, &named) == 0 && open_one.st_dev == named.st_dev &&
+         open_one.st_ino == named.st_ino;
+}
+
 /* Whoever makes a file holds its lock, which ends with the process: one that nobody holds will never be whole. */
 static void forsaken_remove(const char *folder, hr_arena *arena) {
   DIR *entries = opendir(folder);
@@ -34,7 +41,7 @@ static void forsaken_remove(const char *folder, hr_arena *arena) {
     if (!is_unfinished(entry->d_name)) continue;
     const char *path = hr__arena_format(arena, "%s/%s", folder, entry->d_name);
     int fd = path ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) unlink(path);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_still(fd, path)) unlink(path);
     if (fd >= 0) close(fd);
   }
   if (entries) closedir(entries);
@@ -65,11 +72,13 @@ hr_status hr__aside_begin(const char *path, size_t number, hr_arena *arena, hr_a
 
 hr_status hr__aside_end(hr_aside *aside, hr_status status, hr_error *err) {
   if (aside->fd < 0) return status;
+  int held = dup(aside->fd); /* the lock, until the file has its name */
   int closed = hr__file_calls.close(aside->fd);
   aside->fd = -1;
   if (closed != 0 && status == HR_OK) status = hr__fail_errno(err, aside->unfinished, "write", errno);
   if (status == HR_OK && hr__file_calls.rename(aside->unfinished, aside->path) != 0)
     status = hr__fail_errno(err, aside->path, "write", errno);
   if (status != HR_OK) hr__file_calls.unlink(aside->unfinished);
+  if (held >= 0) close(held);
   return status;
 }
